@@ -1,0 +1,7 @@
+"""``python -m convmem`` is the command ``convmem``."""
+
+import sys
+
+from convmem.cli import main
+
+sys.exit(main())
