@@ -14,8 +14,9 @@ ROOT = Path(__file__).parents[1]
 LAYERS: dict[str, list[set[str]]] = {
     "protocol": [
         {"limits", "errors"},
-        {"message", "framing", "lifecycle", "schema", "transport"},
-        {"connection", "tools", "stdio"},
+        {"message", "framing", "schema", "portability", "transport"},
+        {"arguments", "lifecycle", "connection", "stdio", "child"},
+        {"tools"},
         {"server", "client"},
         {"__init__"},
     ],
@@ -60,6 +61,7 @@ MAY_DO_IO = {
     "protocol/transport",
     "protocol/server",
     "protocol/client",
+    "protocol/child",
     "storage/disk",
     "convmem/engine",
     "convmem/server",
