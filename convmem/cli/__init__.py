@@ -1,0 +1,92 @@
+"""The command ``convmem``: what it can be asked, and which module answers.
+
+Each command lives in a module of its own, imported only when it is asked for: ``serve`` is on
+the way of every host's start. Exit statuses: 0 done, 1 refused or failed, 2 wrong usage.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from convmem import __version__
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; the exit status."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    given, server = _split_server(given)
+    options = _parser().parse_args(given)
+    match options.command:
+        case "serve":
+            from convmem.server import serve
+
+            return serve(options.data_dir, options.client_id)
+        case "demo":
+            from convmem.cli.demo import demo
+
+            return demo(options.data_dir)
+        case "tools":
+            from convmem.cli.call import tools
+
+            return tools(server, options.timeout)
+        case _:
+            from convmem.cli.call import call
+
+            return call(options.tool, options.arguments, server, options.timeout)
+
+
+def _split_server(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """Our own arguments, and the server's command after the first ``--``."""
+    if "--" not in arguments:
+        return arguments, []
+    place = arguments.index("--")
+    return arguments[:place], arguments[place + 1 :]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="convmem", description="Durable, searchable conversation memory for MCP hosts."
+    )
+    parser.add_argument("--version", action="version", version=f"convmem {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+
+    serve = commands.add_parser("serve", help="serve a data directory to an MCP host over stdio")
+    serve.add_argument(
+        "--data-dir",
+        type=Path,
+        metavar="DIR",
+        default=_from_environment("CONVMEM_DATA_DIR", Path),
+        help="where the memory lies; made if missing (or set CONVMEM_DATA_DIR)",
+    )
+    serve.add_argument(
+        "--client-id",
+        metavar="NAME",
+        default=os.environ.get("CONVMEM_CLIENT_ID") or os.environ.get("MCP_CLIENT_ID"),
+        help="who writes are attributed to (or set CONVMEM_CLIENT_ID); the host's name unless given",
+    )
+
+    demo = commands.add_parser("demo", help="write, kill -9, restart, read back: see it work")
+    demo.add_argument(
+        "--data-dir",
+        type=Path,
+        metavar="DIR",
+        help="where to keep the demo's memory; a new temporary folder unless given",
+    )
+
+    tools = commands.add_parser(
+        "tools",
+        help="list the tools of any MCP server: convmem tools -- SERVER...",
+        usage="convmem tools [--timeout S] -- SERVER...",
+    )
+    call = commands.add_parser(
+        "call",
+        help="call a tool of any MCP server: convmem call TOOL JSON -- SERVER...",
+        usage="convmem call [--timeout S] TOOL JSON -- SERVER...",
+    )
+    call.add_argument("tool", metavar="TOOL")
+    call.add_argument("arguments", metavar="JSON", nargs="?", default="{}")
+    for command in (tools, call):
+        command.add_argument("--timeout", type=float, default=60.0, metavar="S")
+    return parser

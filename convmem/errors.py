@@ -1,0 +1,40 @@
+"""What a caller can do wrong, and what the store can refuse.
+
+Every refusal that reaches a caller is a ``Refusal``: a code from a closed list, a sentence
+that says what was wrong, where and what to do, and fields a program can use. The tools turn
+it into a tool error, the command line into an exit status; nothing else does.
+"""
+
+from enum import StrEnum
+
+
+class Code(StrEnum):
+    """Who must act: the caller (first six), anyone in a moment, or the operator (last four)."""
+
+    INVALID_ARGUMENT = "INVALID_ARGUMENT"
+    NOT_FOUND = "NOT_FOUND"
+    CONFLICT = "CONFLICT"
+    ALREADY_EXISTS = "ALREADY_EXISTS"
+    LIMIT_EXCEEDED = "LIMIT_EXCEEDED"
+    STALE_CURSOR = "STALE_CURSOR"
+    BUSY = "BUSY"
+    DISK_FULL = "DISK_FULL"
+    STORE_FAILED = "STORE_FAILED"
+    INTERNAL = "INTERNAL"
+
+
+class Refusal(Exception):
+    """A request that was understood and not granted. Nothing was changed."""
+
+    def __init__(self, code: Code, message: str, **details: object) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.details = details
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.message}"
+
+
+class InvalidRecord(ValueError):
+    """Bytes of the log that verify but cannot be a record, or one that cannot follow its past."""

@@ -1,0 +1,60 @@
+"""Every limit of the domain, once, each with its reason.
+
+Sizes are UTF-8 bytes unless the name says otherwise. The limits of a wire line belong to
+the protocol library and those of a log frame to the storage library.
+"""
+
+# One message: a long answer or a pasted file fits; a log frame (2 MiB) holds it with its metadata.
+CONTENT_BYTES_MAX = 1 << 20
+
+# Ids that hosts choose: long enough for a path or two joined UUIDs.
+SESSION_ID_BYTES_MAX = 256
+TOOL_CALL_ID_BYTES_MAX = 256
+CLIENT_ID_BYTES_MAX = 128
+
+# A ULID is 26 characters of Crockford's base 32.
+MESSAGE_ID_BYTES = 26
+
+# Labels: enough to sort by, too few to hide text in.
+TAG_BYTES_MAX = 128
+TAGS_MAX = 32
+IMPORTANCE_MAX = 100
+
+# A summary is a paragraph. What is longer is content.
+SUMMARY_BYTES_MAX = 4096
+
+# Links from one message: an answer cites some, a summary covers many.
+RELATIONS_MAX = 32
+RELATION_TYPE_BYTES_MAX = 64
+SOURCES_MAX = 64
+
+# An id that a host brings along may be ahead of our clock by a time zone's mistake, not more:
+# later ids must be greater than every id before them.
+MESSAGE_ID_AHEAD_MS_MAX = 24 * 3600 * 1000
+
+# Pages, as bytes of their JSON text. A reply is read by a model: 32 KiB is about 8,000 tokens.
+# On the wire a reply stands twice, as an object and as text, and escaped to ASCII: a code point
+# of two or four bytes takes six bytes for each of its bytes, the worst there is. The greatest
+# budget therefore stays below the 8 MiB that a line may have.
+REPLY_BYTES_DEFAULT = 32 << 10
+REPLY_BYTES_MIN = 4 << 10
+REPLY_BYTES_MAX = 5 << 18
+REPLY_LINE_BYTES_MAX = 8 << 20
+PAGE_ITEMS_DEFAULT = 50
+PAGE_ITEMS_MAX = 1000
+
+# A window of one message's content, for what does not fit into a page.
+WINDOW_BYTES_DEFAULT = 4096
+WINDOW_BYTES_MAX = 64 << 10
+
+# What stands for a whole message or session in a list.
+EXCERPT_BYTES = 512
+
+# A cursor of ours is far shorter: what is longer need not be decoded to be refused.
+CURSOR_BYTES_MAX = 256
+
+assert 6 * REPLY_BYTES_MAX < REPLY_LINE_BYTES_MAX
+assert CONTENT_BYTES_MAX < REPLY_BYTES_MAX, "a plain message of any size can be read whole"
+assert EXCERPT_BYTES < REPLY_BYTES_MIN <= REPLY_BYTES_DEFAULT <= REPLY_BYTES_MAX
+assert WINDOW_BYTES_DEFAULT <= WINDOW_BYTES_MAX <= CONTENT_BYTES_MAX
+assert SUMMARY_BYTES_MAX < 0xFFFF, "the log writes its length in two bytes, 0xFFFF means cleared"
