@@ -1,0 +1,318 @@
+"""The only door to the operating system: a directory of files, its lock, its counters.
+
+`Disk` and `File` are the interface; `OsDisk` keeps it on a real directory and
+`memory_disk.MemoryDisk` in memory, and one test suite holds both to it. What differs
+between systems (durable flush on macOS, text mode and missing pread on Windows, locks)
+ends here. Operations raise OSError as it comes; judging it is the caller's part.
+No buffering, no renaming, no O_APPEND (it makes Linux ignore the offset of a write).
+"""
+
+import errno
+import json
+import os
+import sys
+import threading
+from collections import defaultdict
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path, PurePosixPath
+from typing import ClassVar, Protocol
+
+from .errors import Holder, StoreLocked
+from .layout import LOCK
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
+# Windows locks are mandatory: lock a byte that nobody reads, far beyond the text.
+_LOCKED_BYTE = 1 << 30
+_HOLDER_BYTES_MAX = 4096
+
+
+@dataclass(slots=True)
+class Counters:
+    """Logical operations on files of one kind since the disk was made.
+
+    A write is one `pwrite`, however many system calls it took. Reads are counted without
+    a lock, so they are exact only while one thread reads.
+    """
+
+    writes: int = 0
+    bytes_written: int = 0
+    flushes: int = 0
+    reads: int = 0
+    bytes_read: int = 0
+
+
+class File(Protocol):
+    """An open file, read and written at given places only."""
+
+    def size(self) -> int: ...
+
+    def pread(self, offset: int, length: int) -> bytes:
+        """The bytes at `offset`: all `length` of them, or those before the end."""
+
+    def pwrite(self, offset: int, data: bytes) -> None:
+        """Write all of `data`; after an OSError any part of it may have been written."""
+
+    def truncate(self, size: int) -> None: ...
+
+    def sync_data(self) -> None:
+        """Make content and size durable."""
+
+    def sync(self) -> None:
+        """Make content and everything else about the file durable."""
+
+    def close(self) -> None:
+        """Idempotent."""
+
+
+class Lock(Protocol):
+    """A store held; `release` is idempotent."""
+
+    def release(self) -> None: ...
+
+
+class Disk(Protocol):
+    """One directory. Names are relative, with at most one subdirectory before a slash."""
+
+    @property
+    def path(self) -> str:
+        """The directory, for messages."""
+
+    @property
+    def counters(self) -> Mapping[str, Counters]:
+        """By the suffix of the file's name, "" for directories (flushes only)."""
+
+    def make_directory(self) -> None:
+        """Make the directory and its parents where missing, durably, for the owner only."""
+
+    def lock(self, host: str, since_ms: int) -> Lock:
+        """Hold the store until released or this process ends. Raises StoreLocked."""
+
+    def create(self, name: str) -> File:
+        """A new empty file, its subdirectory made when missing. Raises FileExistsError."""
+
+    def open(self, name: str) -> File: ...
+
+    def unlink(self, name: str) -> None: ...
+
+    def names(self, directory: str = "") -> dict[str, int]:
+        """The size of every file by its name; none when there is no such directory."""
+
+    def sync_directory(self, directory: str = "") -> None:
+        """Make the entries of the directory durable."""
+
+
+class OsDisk:
+    """A `Disk` on a directory of this machine."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = Path(path)
+        self.path = str(path)
+        self.counters: defaultdict[str, Counters] = defaultdict(Counters)
+
+    def make_directory(self) -> None:
+        missing = [path for path in (self._path, *self._path.parents) if not path.exists()]
+        for path in reversed(missing):
+            path.mkdir(mode=0o700, exist_ok=True)
+            _sync_directory(path.parent)
+
+    def lock(self, host: str, since_ms: int) -> Lock:
+        return _OsLock(self._path / LOCK, Holder(os.getpid(), host, since_ms))
+
+    def create(self, name: str) -> File:
+        path = self._path / name
+        if path.parent != self._path:
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+        return self._file(name, os.O_CREAT | os.O_EXCL)
+
+    def open(self, name: str) -> File:
+        return self._file(name, 0)
+
+    def unlink(self, name: str) -> None:
+        (self._path / name).unlink()
+
+    def names(self, directory: str = "") -> dict[str, int]:
+        try:
+            with os.scandir(self._path / directory) as found:
+                return {entry.name: entry.stat(follow_symlinks=False).st_size for entry in found}
+        except FileNotFoundError:
+            return {}
+
+    def sync_directory(self, directory: str = "") -> None:
+        self.counters[""].flushes += 1
+        _sync_directory(self._path / directory)
+
+    def _file(self, name: str, flags: int) -> File:
+        descriptor = _open(self._path / name, os.O_RDWR | flags)
+        return _OsFile(descriptor, self.counters[PurePosixPath(name).suffix])
+
+
+class _OsFile:
+    def __init__(self, descriptor: int, counters: Counters) -> None:
+        self._descriptor = descriptor
+        self._counters = counters
+
+    def size(self) -> int:
+        return os.fstat(self._descriptor).st_size
+
+    def pread(self, offset: int, length: int) -> bytes:
+        data = _pread(self._descriptor, length, offset)
+        while len(data) < length:
+            more = _pread(self._descriptor, length - len(data), offset + len(data))
+            if not more:
+                break
+            data += more
+        self._counters.reads += 1
+        self._counters.bytes_read += len(data)
+        return data
+
+    def pwrite(self, offset: int, data: bytes) -> None:
+        self._counters.writes += 1
+        self._counters.bytes_written += len(data)
+        left = memoryview(data)
+        while left:
+            written = _pwrite(self._descriptor, left, offset)
+            if not written:
+                raise OSError(errno.EIO, "a write of no bytes")
+            left = left[written:]
+            offset += written
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._descriptor, size)
+
+    def sync_data(self) -> None:
+        self._counters.flushes += 1
+        _sync_data(self._descriptor)
+
+    def sync(self) -> None:
+        self._counters.flushes += 1
+        _sync(self._descriptor)
+
+    def close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor != -1:
+            os.close(descriptor)
+
+
+class _OsLock:
+    """A lock that ends with its process, on a file that stays.
+
+    The registry refuses a second lock in this process before the file is touched: where a
+    network file system turns the lock into a record lock, closing a second descriptor of
+    the file would drop the first one's lock.
+    """
+
+    _registry: ClassVar[set[tuple[int, int]]] = set()
+    _registry_lock = threading.Lock()
+
+    def __init__(self, path: Path, holder: Holder) -> None:
+        with self._registry_lock:
+            if path.exists() and _identity(path.stat()) in self._registry:
+                raise StoreLocked(_read_holder(path))
+            self._descriptor = _open(path, os.O_RDWR | os.O_CREAT)
+            try:
+                _lock(self._descriptor)
+            except OSError as error:
+                os.close(self._descriptor)
+                if error.errno not in _LOCKED_BY_ANOTHER:
+                    raise
+                raise StoreLocked(_read_holder(path)) from error
+            self._held = _identity(os.fstat(self._descriptor))
+            self._registry.add(self._held)
+        # The text is for an error message; a full disk must not keep the store closed.
+        with suppress(OSError):
+            os.ftruncate(self._descriptor, 0)
+            os.write(self._descriptor, json.dumps(asdict(holder)).encode())
+
+    def release(self) -> None:
+        with self._registry_lock:
+            if self._held in self._registry and self._descriptor != -1:
+                self._registry.remove(self._held)
+                _unlock(self._descriptor)
+                os.close(self._descriptor)
+                self._descriptor = -1
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
+
+
+def _read_holder(path: Path) -> Holder | None:
+    """Who the text of a lock file names; None when it is not (yet) complete."""
+    try:
+        return Holder(**json.loads(path.read_bytes()[:_HOLDER_BYTES_MAX]))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def _open(path: Path, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_BINARY", 0), 0o600)
+
+
+if sys.platform == "win32":
+    _LOCKED_BY_ANOTHER = (errno.EACCES, errno.EDEADLK)
+    # A read or write at a place is two calls there: no other thread may come between.
+    _seek_lock = threading.Lock()
+
+    def _pread(descriptor: int, length: int, offset: int) -> bytes:
+        with _seek_lock:
+            os.lseek(descriptor, offset, os.SEEK_SET)
+            return os.read(descriptor, length)
+
+    def _pwrite(descriptor: int, data: memoryview, offset: int) -> int:
+        with _seek_lock:
+            os.lseek(descriptor, offset, os.SEEK_SET)
+            return os.write(descriptor, data)
+
+    _sync = _sync_data = os.fsync
+
+    def _sync_directory(path: Path) -> None:
+        """Nothing: the file system logs a new entry before the flush of its file returns."""
+
+    def _lock(descriptor: int) -> None:
+        os.lseek(descriptor, _LOCKED_BYTE, os.SEEK_SET)
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        os.lseek(descriptor, 0, os.SEEK_SET)
+
+    def _unlock(descriptor: int) -> None:
+        os.lseek(descriptor, _LOCKED_BYTE, os.SEEK_SET)
+        msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
+
+else:
+    _LOCKED_BY_ANOTHER = (errno.EAGAIN, errno.EACCES)
+    _pread = os.pread
+    _pwrite = os.pwrite
+
+    def _sync_directory(path: Path) -> None:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            _sync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def _lock(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def _unlock(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+    if sys.platform == "darwin":
+
+        def _sync(descriptor: int) -> None:
+            """Flush the drive's cache too, which fsync does not do there."""
+            try:
+                fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+            except OSError as error:
+                if error.errno not in (errno.ENOTSUP, errno.EINVAL, errno.ENOTTY):
+                    raise
+                os.fsync(descriptor)
+
+        _sync_data = _sync
+    else:
+        _sync = os.fsync
+        _sync_data = os.fdatasync

@@ -1,0 +1,61 @@
+"""The names in a store's directory: the only place that makes or reads one.
+
+    store.lock                          the lock; never unlinked, never renamed
+    log-00000007.cvl                    the log of generation 7
+    snap-00000007-000000012345.cvs      a snapshot of it up to a sequence; disposable
+    quarantine/cut-00000007-4096-0.bin  bytes cut from it at an offset; never read again
+
+Every other name is left alone and reported.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import count
+from typing import Final
+
+LOCK: Final = "store.lock"
+QUARANTINE: Final = "quarantine"
+LOG_SUFFIX: Final = ".cvl"
+_LOG = re.compile(r"log-([0-9]{8})\.cvl")
+_SNAPSHOT = re.compile(r"snap-[0-9]{8}-[0-9]{12}\.cvs")
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What the names of a directory say: generations in rising order, and the rest."""
+
+    generations: tuple[int, ...]
+    snapshots: tuple[str, ...]
+    has_quarantine: bool
+    strange: tuple[str, ...]
+
+
+def log_name(generation: int) -> str:
+    """The file of a generation."""
+    return f"log-{generation:08}{LOG_SUFFIX}"
+
+
+def quarantine_name(generation: int, offset: int, taken: Iterable[str]) -> str:
+    """A free name in the quarantine directory; `taken` are the names in it."""
+    stem = f"cut-{generation:08}-{offset}"
+    free = next(n for n in count() if f"{stem}-{n}.bin" not in taken)
+    return f"{QUARANTINE}/{stem}-{free}.bin"
+
+
+def parse(names: Iterable[str]) -> Listing:
+    """Sort the names of a store's directory by what they are."""
+    generations: list[int] = []
+    snapshots: list[str] = []
+    strange: list[str] = []
+    has_quarantine = False
+    for name in sorted(names):
+        if log := _LOG.fullmatch(name):
+            generations.append(int(log[1]))
+        elif _SNAPSHOT.fullmatch(name):
+            snapshots.append(name)
+        elif name == QUARANTINE:
+            has_quarantine = True
+        elif name != LOCK:
+            strange.append(name)
+    return Listing(tuple(generations), tuple(snapshots), has_quarantine, tuple(strange))
