@@ -5,6 +5,8 @@ and ``BlockingClient`` for programs that call them, ``Field`` and what is about 
 declarations. Everything else is exported for tests and for whoever builds another transport.
 """
 
+from typing import TYPE_CHECKING
+
 from .arguments import parse
 from .errors import (
     ClientError,
@@ -22,12 +24,18 @@ from .server import Server, serve_stdio
 from .tools import Call, Tool
 from .transport import Transport, memory_pair
 
+if TYPE_CHECKING:
+    from .client import BlockingClient, Client, OnProgress, ToolResult
+
 __all__ = [
+    "BlockingClient",
     "Call",
+    "Client",
     "ClientError",
     "ErrorCode",
     "Field",
     "InvalidArguments",
+    "OnProgress",
     "ProtocolError",
     "RequestFailed",
     "RequestTimedOut",
@@ -37,6 +45,7 @@ __all__ = [
     "ServerGone",
     "Tool",
     "ToolError",
+    "ToolResult",
     "Transport",
     "fields",
     "json_schema",
@@ -45,3 +54,12 @@ __all__ = [
     "result_schema",
     "serve_stdio",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """The client's names, on first use: a server must not pay for its start."""
+    if name not in ("BlockingClient", "Client", "OnProgress", "ToolResult"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from . import client
+
+    return getattr(client, name)

@@ -111,12 +111,9 @@ class Row:
     description: str
 
 
-@cache
-def declared(declaration: Hashable) -> Object:
+def declared(declaration: type) -> Object:
     """The declaration as a tree. TypeError if it is not one."""
-    if not isinstance(declaration, type):
-        raise TypeError(f"{declaration!r} is not a class")
-    return _object(declaration, Field(""))
+    return _declared(declaration)
 
 
 def json_schema(declaration: type) -> dict[str, object]:
@@ -157,6 +154,11 @@ def words(kind: Kind) -> str:
             return "object"
         case _:
             assert_never(kind)
+
+
+@cache
+def _declared(declaration: Hashable) -> Object:
+    return _object(declaration, Field(""))
 
 
 def _range(low: int | None, high: int | None) -> str:
@@ -226,8 +228,8 @@ def _present(values: Mapping[str, object]) -> dict[str, object]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _object(declaration: type, field: Field) -> Object:
-    if not is_dataclass(declaration):
+def _object(declaration: object, field: Field) -> Object:
+    if not isinstance(declaration, type) or not is_dataclass(declaration):
         raise TypeError(f"{declaration!r} is not a dataclass")
     hints = get_type_hints(declaration, include_extras=True)
     found: list[Property] = []
