@@ -45,6 +45,7 @@ from .format import (
 from .layout import Listing, log_name, parse
 from .limits import BATCH_BYTES_MAX, PAYLOAD_BYTES_MAX
 from .log import Environment
+from .memory_disk import MemoryDisk, Operation, ShortWrite
 from .recovery import Clean, Created, Cut, Recovery, Replay
 from .scan import End, Ending, Position, Verdict, scan, start_of
 from .store import Store, StoreStatus
@@ -76,7 +77,9 @@ __all__ = [
     "Listing",
     "Lock",
     "LogError",
+    "MemoryDisk",
     "MissingLog",
+    "Operation",
     "Origin",
     "OsDisk",
     "Position",
@@ -84,6 +87,7 @@ __all__ = [
     "Recovery",
     "Replay",
     "Seal",
+    "ShortWrite",
     "StorageError",
     "Store",
     "StoreFailed",

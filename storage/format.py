@@ -315,6 +315,18 @@ def encode_batch(records: Sequence[Record]) -> tuple[bytes, list[int]]:
     return b"".join(pieces), starts
 
 
+def record_in(frame: Frame, start: int) -> Record:
+    """The record of an `Entry.start` in its frame. Raises InvalidRecord if none starts there."""
+    if frame.type != BATCH:
+        if start != 0:
+            raise InvalidRecord(f"no record starts at byte {start} of a frame of one record")
+        return Record(frame.type, frame.payload)
+    for place, record in decode_batch(frame.payload):
+        if place == start:
+            return record
+    raise InvalidRecord(f"no record of the BATCH starts at byte {start}")
+
+
 def decode_batch(payload: bytes) -> list[tuple[int, Record]]:
     """The records of a batch, each with the start of its payload. Raises InvalidRecord."""
     found = []

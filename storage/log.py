@@ -33,6 +33,7 @@ from .format import (
     encode_header,
     encode_seal,
     frame_bytes_at,
+    record_in,
 )
 from .layout import log_name
 from .limits import RECORD_READ_BYTES
@@ -116,8 +117,8 @@ class Log:
             for start, record in zip(starts, records, strict=True)
         ]
 
-    def read(self, frame_offset: int) -> bytes:
-        """The payload of the frame that begins there, verified. Safe in any thread.
+    def read(self, frame_offset: int, start: int) -> Record:
+        """The record at a place that `append` or a scan gave, verified. Safe in any thread.
 
         One read of the file for a small frame, else two. Raises CorruptLog when the frame
         does not verify, StoreUnavailable when the file cannot be read.
@@ -136,7 +137,10 @@ class Log:
         frame = decode_frame(data[:size], salt)
         if frame is None:
             raise CorruptLog(self.name, frame_offset, "the frame does not verify")
-        return frame.payload
+        try:
+            return record_in(frame, start)
+        except InvalidRecord as error:
+            raise CorruptLog(self.name, frame_offset, error.reason) from error
 
     def close(self) -> None:
         self._file.close()

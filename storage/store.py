@@ -1,7 +1,7 @@
 """A store: one directory with one log, held by one process. The façade of the library.
 
-`Store.open` locks, recovers and replays; `append` makes records durable; `read` gives the
-payload of a frame again. The store knows what its records are called, not what they mean.
+`Store.open` locks, recovers and replays; `append` makes records durable; `read` gives a
+record again. The store knows what its records are called, not what they mean.
 One thread appends; reads may run in others at the same time.
 """
 
@@ -106,14 +106,12 @@ class Store:
                 raise InvalidRecord(f"type {record.type} is not known to this application")
         return self._log.append(records)
 
-    def read(self, frame_offset: int) -> bytes:
-        """The payload of the frame at an `Entry.frame_offset`, verified by its crc.
-
-        A record of a batch begins at its `Entry.start` in it.
+    def read(self, frame_offset: int, start: int) -> Record:
+        """The record of an `Entry.frame_offset` and `Entry.start`, its frame verified.
 
         Raises CorruptLog, StoreUnavailable.
         """
-        return self._log.read(frame_offset)
+        return self._log.read(frame_offset, start)
 
     def status(self) -> StoreStatus:
         """The state of the store; lists the directory. Raises StoreUnavailable."""
