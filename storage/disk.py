@@ -30,6 +30,8 @@ else:
 # Windows locks are mandatory: lock a byte that nobody reads, far beyond the text.
 _LOCKED_BYTE = 1 << 30
 _HOLDER_BYTES_MAX = 4096
+# A descriptor that no process has: what uses it fails as a closed one should (EBADF).
+_CLOSED = (1 << 31) - 1
 
 
 @dataclass(slots=True)
@@ -194,8 +196,8 @@ class _OsFile:
         _sync(self._descriptor)
 
     def close(self) -> None:
-        descriptor, self._descriptor = self._descriptor, -1
-        if descriptor != -1:
+        descriptor, self._descriptor = self._descriptor, _CLOSED
+        if descriptor != _CLOSED:
             os.close(descriptor)
 
 
@@ -231,11 +233,11 @@ class _OsLock:
 
     def release(self) -> None:
         with self._registry_lock:
-            if self._held in self._registry and self._descriptor != -1:
+            descriptor, self._descriptor = self._descriptor, _CLOSED
+            if descriptor != _CLOSED:
                 self._registry.remove(self._held)
-                _unlock(self._descriptor)
-                os.close(self._descriptor)
-                self._descriptor = -1
+                _unlock(descriptor)
+                os.close(descriptor)
 
 
 def _identity(status: os.stat_result) -> tuple[int, int]:
