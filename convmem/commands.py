@@ -69,7 +69,7 @@ def _repeated(stored: Message, command: Command) -> Message:
 def _check_not_ahead(message_id: bytes, now_ms: int) -> None:
     """A far future id would drag every later id along with it."""
     ahead_ms = ids.timestamp_ms(message_id) - now_ms
-    if MESSAGE_ID_AHEAD_MS_MAX < ahead_ms:
+    if ahead_ms > MESSAGE_ID_AHEAD_MS_MAX:
         raise Refusal(
             Code.INVALID_ARGUMENT,
             f"message_id {ids.to_text(message_id)} lies {ahead_ms} ms in the future; "

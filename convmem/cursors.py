@@ -1,6 +1,6 @@
 """Cursors: where a page ended, as text that a caller hands back unread.
 
-    cursor := base64url( version: u8   scope: u32   anchors: 2 x id of 16 bytes   crc: u32 )
+    cursor := base64url( version: u16   scope: u32   anchors: 2 x id of 16 bytes   crc: u32 )
 
 Anchors are message ids, so a cursor survives writes, updates, deletes and restarts between two
 pages. ``scope`` is a CRC-32 of the question it belongs to: a cursor of another session, order
@@ -16,7 +16,7 @@ from convmem.errors import Code, Refusal
 from convmem.ids import NO_ID
 
 _VERSION = 1
-_CURSOR = struct.Struct("<BI16s16sI")
+_CURSOR = struct.Struct("<HI16s16sI")  # 42 bytes: base64 of it has no spare bits
 _CHECKED_BYTES = _CURSOR.size - 4
 
 

@@ -10,16 +10,14 @@ waits forever; a store that failed refuses writes for good and still answers rea
 """
 
 import asyncio
-import platform
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import numpy
-
-from convmem import __version__, codec, commands, host, ids, views
+from convmem import codec, commands, host, ids, views
 from convmem.errors import Code, InvalidRecord, Refusal
+from convmem.health import health
 from convmem.message import Message
 from convmem.operations import Command, JsonObject, Query, ReadHealth
 from convmem.records import Place, Record
@@ -83,6 +81,7 @@ class Engine:
             raise refusal(error) from error
 
     def __init__(self, disk: Disk, environment: Environment) -> None:
+        self._disk = disk
         self._environment = environment
         self._state = State(self._read)
         self._store = Store.open(
@@ -107,9 +106,9 @@ class Engine:
 
     async def query(self, query: Query) -> JsonObject:
         """Answer a query from the state as last applied. Raises Refusal."""
-        if isinstance(query, ReadHealth):
-            return self._health()
         try:
+            if isinstance(query, ReadHealth):
+                return health(self._state, self._store.status(), self._disk.path)
             return views.answer(self._state, query)
         except StorageError as error:
             raise refusal(error) from error
@@ -159,7 +158,7 @@ class Engine:
             granted = self._grant(self._waiting[0])
             if granted is not None:
                 batch_bytes += batch_record_bytes(len(granted.entry.payload))
-                if batch and BATCH_BYTES_MAX < batch_bytes:
+                if batch and batch_bytes > BATCH_BYTES_MAX:
                     break
                 batch.append(granted)
                 touched |= needed
@@ -198,17 +197,6 @@ class Engine:
     def _read(self, place: Place) -> Record:
         return codec.decode(*self._store.read(place.frame_offset, place.start))
 
-    def _health(self) -> JsonObject:
-        status = self._store.status()
-        return {
-            "status": "failed" if status.failed else "ok",
-            "messages": len(self._state.messages),
-            "sessions": len(self._state.sessions),
-            "store": _readable(asdict(status)),
-            "memory_bytes": {"state": self._state.memory_bytes()},
-            "versions": versions(),
-        }
-
 
 def refusal(error: StorageError) -> Refusal:
     """What a caller is told of a failing store: the one place where the two meet."""
@@ -232,15 +220,6 @@ def refusal(error: StorageError) -> Refusal:
             )
         case _:
             return Refusal(Code.STORE_FAILED, str(error))
-
-
-def versions() -> JsonObject:
-    """What runs here."""
-    return {
-        "convmem": __version__,
-        "python": platform.python_version(),
-        "numpy": numpy.__version__,
-    }
 
 
 def _place(entry: Entry) -> Place:

@@ -134,9 +134,7 @@ def _sessions(state: State, query: ReadSessions) -> JsonObject:
     reply: JsonObject = {"view": "sessions", "sessions": page.items}
     if len(page.items) < len(listed):
         last_row = int(newest_row[listed[len(page.items) - 1]])
-        reply["next_cursor"] = cursors.encode(
-            scope, messages.id(end - 1), messages.id(last_row)
-        )
+        reply["next_cursor"] = cursors.encode(scope, messages.id(end - 1), messages.id(last_row))
     return reply
 
 

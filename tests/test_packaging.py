@@ -24,7 +24,17 @@ def test_a_users_own_storage_module_is_left_alone(tmp_path: Path, flags: list[st
 
 
 def test_the_wheel_installs_one_top_level_name(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", tmp_path, ROOT]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "-q",
+        "--no-deps",
+        "-w",
+        str(tmp_path),
+        str(ROOT),
+    ]
     subprocess.run(command, check=True)
     (wheel,) = tmp_path.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()

@@ -5,6 +5,7 @@ the way of every host's start. Exit statuses: 0 done, 1 refused or failed, 2 wro
 """
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -18,11 +19,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     given, server = _split_server(given)
     options = _parser().parse_args(given)
-    match options.command:
-        case "serve":
-            from convmem.server import serve
+    if options.command == "serve":
+        from convmem.server import serve
 
-            return serve(options.data_dir, options.client_id)
+        return serve(options.data_dir, options.client_id)
+    _print_what_the_console_can()
+    match options.command:
         case "demo":
             from convmem.cli.demo import demo
 
@@ -35,6 +37,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from convmem.cli.call import call
 
             return call(options.tool, options.arguments, server, options.timeout)
+
+
+def _print_what_the_console_can() -> None:
+    """Escape what the console's encoding lacks, where a plain print would end in an error."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _split_server(arguments: list[str]) -> tuple[list[str], list[str]]:
@@ -57,14 +66,14 @@ def _parser() -> argparse.ArgumentParser:
         "--data-dir",
         type=Path,
         metavar="DIR",
-        default=_from_environment("CONVMEM_DATA_DIR", Path),
+        default=os.environ.get("CONVMEM_DATA_DIR") or None,
         help="where the memory lies; made if missing (or set CONVMEM_DATA_DIR)",
     )
     serve.add_argument(
         "--client-id",
         metavar="NAME",
         default=os.environ.get("CONVMEM_CLIENT_ID") or os.environ.get("MCP_CLIENT_ID"),
-        help="who writes are attributed to (or set CONVMEM_CLIENT_ID); the host's name unless given",
+        help="who writes are attributed to, unless the host's name (or set CONVMEM_CLIENT_ID)",
     )
 
     demo = commands.add_parser("demo", help="write, kill -9, restart, read back: see it work")

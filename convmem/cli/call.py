@@ -6,7 +6,8 @@ tool error goes to stderr and gives exit status 1, a failure of the protocol or 
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from convmem.protocol import BlockingClient, ClientError, ToolResult
 
@@ -18,15 +19,7 @@ def tools(server: list[str], timeout_s: float) -> int:
 
     def show(client: BlockingClient) -> int:
         for tool in client.list_tools():
-            print(tool["name"])
-            print(f"    {tool.get('description', '')}")
-            schema = tool.get("inputSchema", {})
-            required = schema.get("required", [])
-            for name, property_ in schema.get("properties", {}).items():
-                kind = property_.get("type", "any")
-                need = "required" if name in required else "optional"
-                print(f"    {name}: {kind}, {need}. {property_.get('description', '')}")
-            print()
+            _show_tool(tool)
         return 0
 
     return _with_server(server, timeout_s, show)
@@ -47,6 +40,19 @@ def call(tool: str, arguments: str, server: list[str], timeout_s: float) -> int:
     return _with_server(server, timeout_s, show)
 
 
+def _show_tool(tool: Mapping[str, Any]) -> None:
+    print(tool.get("name", "a tool without a name"))
+    print(f"    {tool.get('description', '')}")
+    schema = tool.get("inputSchema", {})
+    required = schema.get("required", [])
+    for name, declared in schema.get("properties", {}).items():
+        need = "required" if name in required else "optional"
+        print(
+            f"    {name}: {declared.get('type', 'any')}, {need}. {declared.get('description', '')}"
+        )
+    print()
+
+
 def _show_result(result: ToolResult) -> int:
     if result.is_error:
         print(result.text, file=sys.stderr)
@@ -58,13 +64,11 @@ def _show_result(result: ToolResult) -> int:
     return 0
 
 
-def _with_server(
-    server: list[str], timeout_s: float, use: Callable[[BlockingClient], int]
-) -> int:
+def _with_server(server: list[str], timeout_s: float, use: Callable[[BlockingClient], int]) -> int:
     if not server:
         return _usage(_NO_SERVER)
     try:
-        with BlockingClient.start(server, timeout_s=timeout_s) as client:
+        with BlockingClient(server, timeout_s=timeout_s) as client:
             return use(client)
     except ClientError as error:
         print(f"convmem: {error}", file=sys.stderr)

@@ -36,15 +36,15 @@ def demo(data_dir: Path | None) -> int:
         print(f"\nThe demo failed: {error}", file=sys.stderr)
         return 1
     print(f"\nThe data lies in {folder}\nDelete that folder to forget the demo.")
-    print("\nTo give your own assistant a memory, add this to your host's MCP configuration,")
-    print("with a folder of your own after --data-dir (the README names the file for each host):\n")
-    print(host_configuration(folder))
+    print("\nTo give your own assistant a memory, add this to your host's MCP configuration; the")
+    print("README names the file of each host. The folder is a suggestion, any will do:\n")
+    print(host_configuration(Path.home() / ".convmem"))
     return 0
 
 
 def _write_and_kill(command: list[str]) -> list[dict[str, Any]]:
     """Write the conversation and kill the server at once; the messages as acknowledged."""
-    with BlockingClient.start(command, timeout_s=_START_TIMEOUT_S) as client:
+    with BlockingClient(command, timeout_s=_START_TIMEOUT_S) as client:
         print(f"1. Started a server, as a host would (process {client.pid}):")
         print(f"     {shlex.join(command)}")
         written = []
@@ -59,7 +59,7 @@ def _write_and_kill(command: list[str]) -> list[dict[str, Any]]:
 
 
 def _read_back(command: list[str], written: list[dict[str, Any]]) -> None:
-    with BlockingClient.start(command, timeout_s=_START_TIMEOUT_S) as client:
+    with BlockingClient(command, timeout_s=_START_TIMEOUT_S) as client:
         print(f"4. Started it again (process {client.pid}) and read the conversation back:\n")
         history = _call(
             client, "read_messages", view="history", session_id=SESSION, order="oldest_first"
@@ -85,7 +85,7 @@ def _show(message: dict[str, Any]) -> None:
     first, *rest = message["content"].splitlines()
     print(f"     {message['role']:<10} {first}")
     for line in rest:
-        print(f"     {'':<10} {line}")
+        print(f"     {'':<10} {line}".rstrip())
 
 
 def _show_sessions(reply: dict[str, Any]) -> None:

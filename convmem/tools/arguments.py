@@ -64,7 +64,7 @@ class MetadataArguments:
         str | None, Field("The message in a few words.", bytes_max=limits.SUMMARY_BYTES_MAX)
     ] = None
     relations: Annotated[
-        tuple[RelationArguments, ...] | None,
+        tuple[Annotated[RelationArguments, Field("A link.")], ...] | None,
         Field("Typed links to stored messages.", items_max=limits.RELATIONS_MAX),
     ] = None
     source_message_ids: Annotated[

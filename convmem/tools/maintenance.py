@@ -1,6 +1,7 @@
 """The tools that look after the store itself."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from convmem.memory import Memory
 from convmem.operations import JsonObject, ReadHealth
@@ -13,7 +14,7 @@ class NoArguments:
     """A tool that takes none."""
 
 
-def maintenance_tools(memory: Memory) -> list[Tool]:
+def maintenance_tools(memory: Memory) -> list[Tool[Any]]:
     """The tools that report on the store."""
 
     async def health(arguments: NoArguments, call: Call) -> JsonObject:

@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass, fields
-from typing import assert_never
+from typing import Any, assert_never
 
 from convmem import limits
 from convmem.memory import Memory
@@ -28,7 +28,7 @@ from convmem.tools.replies import client_id, invalid, parse_id, refusing
 _RELATION_TYPE = re.compile("[a-z][a-z0-9_]*")
 
 
-def message_tools(memory: Memory, configured_client: str | None) -> list[Tool]:
+def message_tools(memory: Memory, configured_client: str | None) -> list[Tool[Any]]:
     """The tools that write and read messages."""
 
     async def write(arguments: WriteMessageArguments, call: Call) -> JsonObject:
@@ -167,9 +167,7 @@ _VIEWS: dict[View, _ViewRules] = {
     "content": _ViewRules(
         ("message_id",), ("offset", "limit", "expected_revision"), limits.WINDOW_BYTES_MAX
     ),
-    "sessions": _ViewRules(
-        (), ("prefix", "limit", "cursor", "max_bytes"), limits.PAGE_ITEMS_MAX
-    ),
+    "sessions": _ViewRules((), ("prefix", "limit", "cursor", "max_bytes"), limits.PAGE_ITEMS_MAX),
 }
 
 
