@@ -16,29 +16,24 @@ import sys
 from typing import Final, TypeVar, assert_never
 
 from .errors import InvalidArguments
-from .limits import QUOTE_CHARS_MAX
+from .limits import INTEGER_MAX, QUOTE_CHARS_MAX
 from .message import compact, excerpt
 from .schema import (
     Array,
-    Boolean,
-    Choice,
     Field,
-    Integer,
     Kind,
-    Number,
     Object,
     Property,
-    Text,
+    Scalar,
     declared,
-    integer_range,
     words,
 )
 
 T = TypeVar("T")
 
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
-_INTEGER: Final = re.compile(r"-?[0-9]{1,16}(\.0+)?")
-_NUMBER: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+_SURROGATE: Final = "[\ud800-\udfff]"
+_INTEGER: Final = r"-?[0-9]{1,16}(\.0+)?"
+_NUMBER: Final = r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?"
 _FLOAT_MAX: Final = sys.float_info.max
 _BOOLEANS: Final = {"true": True, "false": False}
 
@@ -66,16 +61,8 @@ def _value(kind: Kind, given: object, where: str, problems: list[str]) -> object
                 return _object(kind, given, where, problems)
             case Array():
                 return _array(kind, given, where, problems)
-            case Text():
-                return _text(kind.field, given)
-            case Choice():
-                return _choice(kind, given)
-            case Integer():
-                return _integer(kind.field, given)
-            case Number():
-                return _number(kind.field, given)
-            case Boolean():
-                return _boolean(given)
+            case Scalar():
+                return _scalar(kind, given)
             case _:
                 assert_never(kind)
     except _Unfit as unfit:
@@ -103,10 +90,13 @@ def _object(kind: Object, given: object, where: str, problems: list[str]) -> obj
 def _is_absent(each: Property, member: object) -> bool:
     if member is None:
         return True
-    meant = each.required or isinstance(each.kind, Text)
-    if isinstance(each.kind, Choice):
-        meant = meant or member in each.kind.choices
-    return not meant and member in ("", "null")
+    if each.required or member not in ("", "null"):
+        return False
+    match each.kind:
+        case Scalar("string", _, choices):
+            return bool(choices) and member not in choices
+        case _:
+            return True
 
 
 def _array(kind: Array, given: object, where: str, problems: list[str]) -> object:
@@ -132,10 +122,26 @@ def _unwrapped(given: object) -> object:
         return given
 
 
+def _scalar(kind: Scalar, given: object) -> str | int | float | bool:
+    match kind.type:
+        case "string" if kind.choices:
+            return _choice(kind, given)
+        case "string":
+            return _text(kind.field, given)
+        case "integer":
+            return _integer(kind.field, given)
+        case "number":
+            return _number(kind.field, given)
+        case "boolean":
+            return _boolean(given)
+        case _:
+            assert_never(kind.type)
+
+
 def _text(field: Field, given: object) -> str:
     if not isinstance(given, str):
         raise _Unfit(_shown(given))
-    if lone := _SURROGATE.search(given):
+    if lone := re.search(_SURROGATE, given):
         raise _Unfit(f"invalid Unicode (a lone surrogate) at character {lone.start()}")
     if not field.allow_nul and "\0" in given:
         raise _Unfit(f"U+0000 at character {given.index(chr(0))}")
@@ -145,7 +151,7 @@ def _text(field: Field, given: object) -> str:
     return given
 
 
-def _choice(kind: Choice, given: object) -> str:
+def _choice(kind: Scalar, given: object) -> str:
     if not isinstance(given, str) or given not in kind.choices:
         raise _Unfit(_shown(given))
     return given
@@ -153,11 +159,13 @@ def _choice(kind: Choice, given: object) -> str:
 
 def _integer(field: Field, given: object) -> int:
     value = given
-    if isinstance(value, str) and _INTEGER.fullmatch(value):
+    if isinstance(value, str) and re.fullmatch(_INTEGER, value):
         value = int(value.partition(".")[0])
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    low, high = integer_range(field)
+    # Without declared limits: what every JSON reader keeps exact.
+    low = -INTEGER_MAX if field.minimum is None else field.minimum
+    high = INTEGER_MAX if field.maximum is None else field.maximum
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         raise _Unfit(_shown(given))
     return value
@@ -165,7 +173,7 @@ def _integer(field: Field, given: object) -> int:
 
 def _number(field: Field, given: object) -> float:
     value = given
-    if isinstance(value, str) and _NUMBER.fullmatch(value):
+    if isinstance(value, str) and re.fullmatch(_NUMBER, value):
         value = float(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _Unfit(_shown(given))

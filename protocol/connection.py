@@ -19,10 +19,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from .errors import ErrorCode, LineTooLong
-from .framing import LineReader, Overlong
-from .limits import REPLY_BYTES_MAX, REQUESTS_IN_FLIGHT_MAX
+from .framing import LineReader
+from .limits import LINE_BYTES_MAX, REPLY_BYTES_MAX, REQUESTS_IN_FLIGHT_MAX
 from .message import (
-    Batch,
     ErrorResponse,
     Id,
     Malformed,
@@ -55,12 +54,12 @@ class EventBatch:
     events: tuple[Event, ...]
 
 
-@dataclass(slots=True)
 class _Theirs:
     """A request of the peer that we have not answered."""
 
-    token: Id | None
-    done: float = float("-inf")
+    def __init__(self, token: Id | None) -> None:
+        self.token = token
+        self.done = float("-inf")
 
 
 class Connection:
@@ -138,24 +137,24 @@ class Connection:
         params = {name: value for name, value in said.items() if value is not None}
         return _line(Notification("notifications/progress", params))
 
-    def _event_of(self, line: bytes | Overlong) -> Event | EventBatch | None:
-        if isinstance(line, Overlong):
-            reason = f"a line longer than {line.limit_bytes} bytes"
+    def _event_of(self, line: bytes | None) -> Event | EventBatch | None:
+        if line is None:
+            reason = f"a line longer than {LINE_BYTES_MAX} bytes"
             return Malformed(None, ErrorCode.INVALID_REQUEST, reason)
         message = decode(line)
         if message is None:
             return None
-        if isinstance(message, Batch):
+        if isinstance(message, list):
             return self._batch(message)
         return self._event(message)
 
-    def _batch(self, batch: Batch) -> EventBatch | Malformed:
+    def _batch(self, batch: list[Message | Malformed]) -> EventBatch | Malformed:
         if not self.batches:
             return Malformed(None, ErrorCode.INVALID_REQUEST, "batches are not in this revision")
-        if not 0 < len(batch.items) <= REQUESTS_IN_FLIGHT_MAX:
+        if not 0 < len(batch) <= REQUESTS_IN_FLIGHT_MAX:
             reason = f"a batch must hold 1-{REQUESTS_IN_FLIGHT_MAX} messages"
             return Malformed(None, ErrorCode.INVALID_REQUEST, reason)
-        found = [self._event(item) for item in batch.items]
+        found = [self._event(item) for item in batch]
         return EventBatch(tuple(event for event in found if event is not None))
 
     def _event(self, message: Message | Malformed) -> Event | None:

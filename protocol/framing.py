@@ -5,21 +5,12 @@ r"""Bytes to lines, within a limit.
 Owns the buffer of what has arrived of an unfinished line, and nothing about what a line
 means. Only the byte 0x0A ends a line: a carriage return, U+2028 and U+0085 are content.
 
-A line over the limit is reported once, as ``Overlong``, and thrown away up to its end; the
-stream is in step again at the next line. At no time is more than the limit and one piece of
+A line over the limit is reported once, as None, and thrown away up to its end; the stream is
+in step again at the next line. At no time is more than the limit and one piece of
 input held. How the stream was cut into pieces changes nothing.
 """
 
-from dataclasses import dataclass
-
 from .limits import LINE_BYTES_MAX
-
-
-@dataclass(frozen=True, slots=True)
-class Overlong:
-    """Stands for a line that was longer than the limit."""
-
-    limit_bytes: int
 
 
 class LineReader:
@@ -30,9 +21,9 @@ class LineReader:
         self._unfinished = bytearray()
         self._discarding = False
 
-    def feed(self, data: bytes) -> list[bytes | Overlong]:
-        """The lines, without their ends, that ``data`` completes."""
-        lines: list[bytes | Overlong] = []
+    def feed(self, data: bytes) -> list[bytes | None]:
+        """The lines, without their ends, that ``data`` completes; None for one too long."""
+        lines: list[bytes | None] = []
         *completed, rest = data.split(b"\n")
         for piece in completed:
             self._take(piece, lines)
@@ -49,12 +40,12 @@ class LineReader:
         self._unfinished.clear()
         return [rest] if rest else []
 
-    def _take(self, piece: bytes, lines: list[bytes | Overlong]) -> None:
+    def _take(self, piece: bytes, lines: list[bytes | None]) -> None:
         if self._discarding:
             return
         if len(self._unfinished) + len(piece) > self._limit_bytes:
             self._unfinished.clear()
             self._discarding = True
-            lines.append(Overlong(self._limit_bytes))
+            lines.append(None)
         else:
             self._unfinished += piece

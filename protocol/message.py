@@ -69,30 +69,22 @@ class Malformed:
 Message: TypeAlias = Request | Notification | Response | ErrorResponse
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
-    items: tuple[Message | Malformed, ...]
-
-
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 # A NUL before or after a line is half of a UTF-16 line break: without it the next line is whole.
 _BLANK: Final = b" \t\r\0"
-_STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+# Patterns are compiled when first used, which a server's start need not wait for.
+_STRING: Final = rb'(?s)"[^"\\]*+(?:\\.[^"\\]*+)*+"?'
 _NOT_BRACKET: Final = bytes(set(range(256)) - set(b"[]{}"))
 _STEP: Final = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_SURROGATE: Final = "[\ud800-\udfff]"
 # In JSON text: a high surrogate without a low one, or the reverse. May also match after an
 # escaped backslash, which the second pattern tells apart.
-_MAYBE_LONE: Final = re.compile(
-    r"\\ud[89ab][0-9a-f]{2}(?!\\ud[c-f])|(?<!\\ud[89ab][0-9a-f]{2})\\ud[c-f]"
-)
-_ESCAPE: Final = re.compile(
-    r"\\(?:\\|ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|(ud[89a-f][0-9a-f]{2}))"
-)
+_MAYBE_LONE: Final = r"\\ud[89ab][0-9a-f]{2}(?!\\ud[c-f])|(?<!\\ud[89ab][0-9a-f]{2})\\ud[c-f]"
+_ESCAPE: Final = r"\\(?:\\|ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|(ud[89a-f][0-9a-f]{2}))"
 
 
-def decode(line: bytes) -> Message | Malformed | Batch | None:
-    """What one line says; None for a blank one."""
+def decode(line: bytes) -> Message | Malformed | list[Message | Malformed] | None:
+    """What one line says: a list for a batch, None for a blank line."""
     line = line.strip(_BLANK).removeprefix(_BYTE_ORDER_MARK).strip(_BLANK)
     if not line:
         return None
@@ -105,7 +97,7 @@ def decode(line: bytes) -> Message | Malformed | Batch | None:
     except ValueError as error:
         return Malformed(None, ErrorCode.PARSE_ERROR, f"not JSON: {error}")
     if isinstance(value, list):
-        return Batch(tuple(parse(item) for item in value))
+        return [parse(item) for item in value]
     return parse(value)
 
 
@@ -144,7 +136,7 @@ def compact(value: object) -> str:
 def excerpt(text: str) -> str:
     """The start of a peer's own words, fit for an error message."""
     short = text if len(text) <= QUOTE_CHARS_MAX else text[:QUOTE_CHARS_MAX] + "…"
-    return _SURROGATE.sub("\ufffd", short)
+    return re.sub(_SURROGATE, "\ufffd", short)
 
 
 def is_id(value: object) -> bool:
@@ -161,7 +153,7 @@ def nesting(line: bytes) -> int:
     bound = line.count(b"[") + line.count(b"{")
     if bound <= NESTING_MAX:
         return bound
-    steps = _STRING.sub(b"", line).translate(_STEP, _NOT_BRACKET)
+    steps = re.sub(_STRING, b"", line).translate(_STEP, _NOT_BRACKET)
     return max(accumulate(memoryview(steps).cast("b")), default=0)
 
 
@@ -221,6 +213,6 @@ def _wire(message: Message) -> dict[str, object]:
 
 def _line(value: object) -> bytes:
     text = json.dumps(value, allow_nan=False, separators=(",", ":"))
-    if _MAYBE_LONE.search(text):
-        text = _ESCAPE.sub(lambda escape: r"\ufffd" if escape[1] else escape[0], text)
+    if re.search(_MAYBE_LONE, text):
+        text = re.sub(_ESCAPE, lambda escape: r"\ufffd" if escape[1] else escape[0], text)
     return text.encode("ascii") + b"\n"

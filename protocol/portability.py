@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,39}")
+NAME: Final = r"[a-z][a-z0-9_]{0,39}"
 """Of tools and properties: hosts put their own prefix before it and stop at 60 or 64."""
 
 DESCRIPTION_CHARS_MAX: Final = 599
@@ -28,8 +28,8 @@ _ROOT_KEYWORDS: Final = frozenset({"type", "properties", "required", "additional
 
 def tool_problems(name: str, title: str, description: str) -> Iterator[str]:
     """What is wrong with the texts of a tool."""
-    if not NAME.fullmatch(name):
-        yield f"name {name!r} must match {NAME.pattern}"
+    if not re.fullmatch(NAME, name):
+        yield f"name {name!r} must match {NAME}"
     if not title:
         yield "the title is empty"
     if not 0 < len(description) <= DESCRIPTION_CHARS_MAX:
@@ -81,6 +81,6 @@ def _object_problems(schema: Mapping[str, object], where: str, depth: int) -> It
         yield f"{where or 'the root'}: required must list declared properties"
     for name, member in properties.items():
         path = f"{where}.{name}" if where else str(name)
-        if not NAME.fullmatch(name):
-            yield f"{path}: a property must match {NAME.pattern}"
+        if not re.fullmatch(NAME, name):
+            yield f"{path}: a property must match {NAME}"
         yield from _problems(member, path, depth + 1)

@@ -24,8 +24,6 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, Union, assert_neve
 from typing import get_args as args_of
 from typing import get_origin as origin_of
 
-from .limits import INTEGER_MAX
-
 _BYTES_PER_CODE_POINT_MAX: Final = 4
 
 
@@ -48,29 +46,12 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class Scalar:
+    """``choices`` are the only values of a string, if there are any."""
+
+    type: Literal["string", "integer", "number", "boolean"]
     field: Field
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    field: Field
-    choices: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Integer:
-    field: Field
-
-
-@dataclass(frozen=True, slots=True)
-class Number:
-    field: Field
-
-
-@dataclass(frozen=True, slots=True)
-class Boolean:
-    field: Field
+    choices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +79,14 @@ class Property:
     default: str | int | float | None
 
 
-Kind: TypeAlias = Text | Choice | Integer | Number | Boolean | Array | Object
+_SCALARS: Final[Mapping[type, Literal["string", "integer", "number", "boolean"]]] = {
+    str: "string",
+    int: "integer",
+    float: "number",
+    bool: "boolean",
+}
+
+Kind: TypeAlias = Scalar | Array | Object
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,18 +123,16 @@ def words(kind: Kind) -> str:
     """The type and its limits, as an error message and the documentation say it."""
     field = kind.field
     match kind:
-        case Text():
+        case Scalar("boolean"):
+            return "true or false"
+        case Scalar("string", _, choices) if choices:
+            return "one of " + ", ".join(choices)
+        case Scalar("string"):
             size = _range(field.bytes_min or None, field.bytes_max)
             nul = "" if field.allow_nul else " without U+0000"
             return (f"string of {size} bytes" if size else "string") + nul
-        case Choice():
-            return "one of " + ", ".join(kind.choices)
-        case Integer():
-            return f"integer {_range(field.minimum, field.maximum)}".rstrip()
-        case Number():
-            return f"number {_range(field.minimum, field.maximum)}".rstrip()
-        case Boolean():
-            return "true or false"
+        case Scalar(number):
+            return f"{number} {_range(field.minimum, field.maximum)}".rstrip()
         case Array():
             most = f" of at most {field.items_max}" if field.items_max is not None else ""
             return f"array{most}, each {words(kind.item)}"
@@ -188,19 +174,16 @@ def _schema(kind: Kind, *, closed: bool) -> dict[str, object]:
     field = kind.field
     about = {"description": field.description}
     match kind:
-        case Text():
+        case Scalar(word, _, choices):
             # A host counts code points, we count bytes: never refuse there what passes here.
-            least = -(-field.bytes_min // _BYTES_PER_CODE_POINT_MAX) or None
-            limits = {"minLength": least, "maxLength": field.bytes_max}
-            return {"type": "string", **about, **_present(limits)}
-        case Choice():
-            return {"type": "string", **about, "enum": list(kind.choices)}
-        case Integer() | Number():
-            word = "integer" if isinstance(kind, Integer) else "number"
-            limits = {"minimum": field.minimum, "maximum": field.maximum}
+            limits = {
+                "enum": list(choices) or None,
+                "minLength": -(-field.bytes_min // _BYTES_PER_CODE_POINT_MAX) or None,
+                "maxLength": field.bytes_max,
+                "minimum": field.minimum,
+                "maximum": field.maximum,
+            }
             return {"type": word, **about, **_present(limits)}
-        case Boolean():
-            return {"type": "boolean", **about}
         case Array():
             items = _schema(kind.item, closed=closed)
             limits = {"maxItems": field.items_max}
@@ -264,16 +247,10 @@ def _annotated(hint: Any) -> tuple[Kind, bool]:
 
 
 def _kind(hint: Any, field: Field) -> Kind:
-    if hint is str:
-        return Text(field)
-    if hint is bool:
-        return Boolean(field)
-    if hint is int:
-        return Integer(field)
-    if hint is float:
-        return Number(field)
+    if isinstance(hint, type) and hint in _SCALARS:
+        return Scalar(_SCALARS[hint], field)
     if origin_of(hint) is Literal and all(isinstance(word, str) for word in args_of(hint)):
-        return Choice(field, args_of(hint))
+        return Scalar("string", field, args_of(hint))
     if origin_of(hint) is tuple and args_of(hint)[1:] == (Ellipsis,):
         item, optional = _annotated(args_of(hint)[0])
         if not optional:
@@ -281,10 +258,3 @@ def _kind(hint: Any, field: Field) -> Kind:
     if isinstance(hint, type) and is_dataclass(hint):
         return _object(hint, field)
     raise TypeError(f"{hint!r} has no JSON type here")
-
-
-def integer_range(field: Field) -> tuple[int, int]:
-    """Inclusive bounds of an integer: the declared ones, within what JSON readers keep exact."""
-    low = -INTEGER_MAX if field.minimum is None else field.minimum
-    high = INTEGER_MAX if field.maximum is None else field.maximum
-    return low, high

@@ -17,6 +17,7 @@ Not here: which bytes are which message (``connection``), which revision is spok
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from functools import cached_property
 from time import perf_counter
 from typing import Any, TypeVar, assert_never
 
@@ -51,7 +52,11 @@ OnCall = Callable[[str, float, BaseException | None], None]
 
 
 class Server:
-    """What is served: a name and tools. One server may serve any number of transports."""
+    """What is served: a name and tools. One server may serve any number of transports.
+
+    ``tools`` is gone through when it is first asked for: a generator may import them then,
+    so that the handshake need not wait for it.
+    """
 
     def __init__(
         self,
@@ -65,7 +70,7 @@ class Server:
         self.name = name
         self.title = title
         self.version = version
-        self.tools = {tool.name: tool for tool in tools}
+        self._tools = tools
         self.instructions = instructions
         self.on_call = on_call
 
@@ -77,6 +82,15 @@ class Server:
         ``answered`` is called once, when the first answer has been handed to the transport.
         """
         await _Session(self, transport, answered).run()
+
+    @cached_property
+    def tools(self) -> Mapping[str, Tool[Any]]:
+        """By name, in order. ValueError if two have one name."""
+        tools = list(self._tools)
+        named = {tool.name: tool for tool in tools}
+        if len(named) < len(tools):
+            raise ValueError("two tools have the same name")
+        return named
 
     def identity(self, version: str) -> Mapping[str, object]:
         """What the server is called, in a protocol version."""
