@@ -8,10 +8,12 @@ declarations. Everything else is exported for tests and for whoever builds anoth
 from typing import TYPE_CHECKING
 
 from .arguments import parse
+from .connection import Cancelled, Connection, EventBatch
 from .errors import (
     ClientError,
     ErrorCode,
     InvalidArguments,
+    LineTooLong,
     ProtocolError,
     RequestFailed,
     RequestTimedOut,
@@ -19,8 +21,29 @@ from .errors import (
     ServerGone,
     ToolError,
 )
+from .framing import LineReader
+from .lifecycle import HANDSHAKE_VERSIONS, MODERN_VERSIONS
+from .limits import (
+    CLOSE_TIMEOUT_S,
+    LINE_BYTES_MAX,
+    NESTING_MAX,
+    PARSE_ERRORS_ANSWERED_MAX,
+    REPLY_BYTES_MAX,
+    REQUESTS_IN_FLIGHT_MAX,
+)
+from .message import (
+    ErrorResponse,
+    Malformed,
+    Message,
+    Notification,
+    Request,
+    Response,
+    decode,
+    encode,
+)
+from .portability import schema_problems
 from .schema import Field, Row, fields, json_schema, result_schema
-from .server import Server, serve_stdio
+from .server import OnCall, Server, serve_stdio
 from .tools import Call, Tool
 from .transport import Transport, memory_pair
 
@@ -28,17 +51,37 @@ if TYPE_CHECKING:
     from .client import BlockingClient, Client, OnProgress, ToolResult
 
 __all__ = [
+    "CLOSE_TIMEOUT_S",
+    "HANDSHAKE_VERSIONS",
+    "LINE_BYTES_MAX",
+    "MODERN_VERSIONS",
+    "NESTING_MAX",
+    "PARSE_ERRORS_ANSWERED_MAX",
+    "REPLY_BYTES_MAX",
+    "REQUESTS_IN_FLIGHT_MAX",
     "BlockingClient",
     "Call",
+    "Cancelled",
     "Client",
     "ClientError",
+    "Connection",
     "ErrorCode",
+    "ErrorResponse",
+    "EventBatch",
     "Field",
     "InvalidArguments",
+    "LineReader",
+    "LineTooLong",
+    "Malformed",
+    "Message",
+    "Notification",
+    "OnCall",
     "OnProgress",
     "ProtocolError",
+    "Request",
     "RequestFailed",
     "RequestTimedOut",
+    "Response",
     "Row",
     "RpcError",
     "Server",
@@ -47,11 +90,14 @@ __all__ = [
     "ToolError",
     "ToolResult",
     "Transport",
+    "decode",
+    "encode",
     "fields",
     "json_schema",
     "memory_pair",
     "parse",
     "result_schema",
+    "schema_problems",
     "serve_stdio",
 ]
 

@@ -41,7 +41,7 @@ from .limits import (
     REPLY_BYTES_MAX,
     REQUESTS_IN_FLIGHT_MAX,
 )
-from .message import ErrorResponse, Id, Malformed, Notification, Request, Response, excerpt
+from .message import ErrorResponse, Id, Malformed, Notification, Request, Response, encode, excerpt
 from .tools import Call, Report, Tool, failure, success
 from .transport import Transport
 
@@ -65,7 +65,7 @@ class Server:
         version: str,
         tools: Iterable[Tool[Any]],
         instructions: str | None = None,
-        on_call: OnCall = lambda *_: None,
+        on_call: OnCall | None = None,
     ) -> None:
         self.name = name
         self.title = title
@@ -206,24 +206,25 @@ class _Session:
 
     async def _answer_batch(self, batch: EventBatch) -> None:
         """One array with the answers to everything in it, or nothing if none is due."""
-        replies: list[asyncio.Task[bytes]] = []
         refusals: list[bytes] = []
+        replies: dict[Id, asyncio.Task[bytes]] = {}
         for event in batch.events:
             match event:
-                case Request():
-                    task = self._current[event.id] = self._start(self._reply(event, alone=False))
-                    replies.append(task)
+                case Request(id_):
+                    replies[id_] = self._start(self._reply(event, alone=False))
+                    self._current[id_] = replies[id_]
                 case Malformed():
                     refusals.append(self._refusal(event))
                 case Cancelled():
                     self._cancel(event)
-                case _:
+                case Notification() | Response() | ErrorResponse():
                     pass
-        answered = await asyncio.gather(*replies, return_exceptions=True)
-        lines = refusals + [line for line in answered if isinstance(line, bytes)]
-        items = [line.rstrip(b"\n") for line in lines if line]
-        if items:
-            await self._write(b"[" + b",".join(items) + b"]\n")
+                case _:
+                    assert_never(event)
+        answered = await asyncio.gather(*replies.values(), return_exceptions=True)
+        told = zip(replies, answered, strict=True)
+        lines = [(id_, line) for id_, line in told if isinstance(line, bytes)]
+        await self._write(_array([(None, line) for line in refusals] + lines))
 
     async def _write(self, line: bytes) -> None:
         async with self._writing:
@@ -303,7 +304,8 @@ class _Session:
             raised = error
             raise
         finally:
-            self._server.on_call(tool.name, perf_counter() - started_s, raised)
+            if self._server.on_call:
+                self._server.on_call(tool.name, perf_counter() - started_s, raised)
 
     def _reporter(self, id_: Id, context: Context) -> Report:
         task = asyncio.current_task()
@@ -318,6 +320,20 @@ class _Session:
                 await self._write(line)
 
         return report
+
+
+def _array(lines: Sequence[tuple[Id | None, bytes]]) -> bytes:
+    """Answers as one line, or none. Those that make it too long are replaced by errors."""
+    items: list[bytes] = []
+    room_bytes = REPLY_BYTES_MAX - len(b"[]\n")
+    for id_, line in lines:
+        if len(line) > room_bytes:
+            text = "the answers of the batch are too long together"
+            line = encode(ErrorResponse(id_, ErrorCode.INTERNAL_ERROR, text))
+        room_bytes -= len(line)
+        if line:
+            items.append(line.rstrip(b"\n"))
+    return b"[" + b",".join(items) + b"]\n" if items else b""
 
 
 def _only_page(request: Request, name: str, entries: Sequence[object]) -> Mapping[str, object]:
