@@ -100,8 +100,8 @@ class Record(NamedTuple):
 class Entry(NamedTuple):
     """A record as it stands in the log.
 
-    Records of one batch share `seq` and `frame_offset`; `start` is where the record's
-    payload begins in the payload that reading the frame gives, 0 outside a batch.
+    Records of one batch share `seq` and `frame_offset`; `start` is where the payload of
+    this one begins in the payload of the frame, 0 outside a batch.
     """
 
     seq: int

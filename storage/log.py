@@ -71,6 +71,9 @@ def create_log(disk: Disk, header: FileHeader, generation: Generation) -> "Log":
         disk.sync_directory()
     except BaseException:
         file.close()
+        # What a failed sync left reads well and may yet be lost: do not let it be opened.
+        with suppress(OSError):
+            disk.unlink(log_name(header.generation))
         raise
     seal_offset = start.offset + len(first)
     end = Position(seal_offset + len(seal), start.seq + 2, end_chain, seal_offset)

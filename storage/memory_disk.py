@@ -8,7 +8,8 @@ that a power cut at this moment could leave:
     names   every prefix of the pending changes, or (weak order) every subset of few
     files   every prefix of the pending changes; each change missing; the last write cut
             after each sector and at odd bytes, each sector missing, each one alone,
-            all zeros, all zeros up to a block
+            none but with the new size, the same and zeros up to a block; what was not
+            written holds what it held
     both    each file against nothing and everything else that survived; all
             combinations when they are few
 
@@ -338,23 +339,26 @@ def _variants(inode: _Inode) -> set[bytes]:
     for index, change in enumerate(pending):
         if isinstance(change, _Write):
             before = _changed(durable, pending[:index])
-            variants |= {_changed(before, [_Write(change.offset, data)]) for data in _torn(change)}
+            variants |= {_changed(before, [torn]) for torn in _torn(change, before)}
     return variants
 
 
-def _torn(write: _Write) -> Iterator[bytes]:
-    """What of one interrupted write may have reached the disk."""
-    data, length = write.data, len(write.data)
-    first = SECTOR_BYTES - write.offset % SECTOR_BYTES
+def _torn(write: _Write, before: bytes) -> Iterator[_Write]:
+    """What of one interrupted write to a file of content `before` may have got through."""
+    offset, data, length = write.offset, write.data, len(write.data)
+    # A sector that was not written holds what it held: past the old end, zeros.
+    old = before[offset : offset + length].ljust(length, b"\0")
+    first = SECTOR_BYTES - offset % SECTOR_BYTES
     bounds = [0, *range(first, length, SECTOR_BYTES), length]
     sectors = list(itertools.pairwise(bounds))
     step = max(1, len(sectors) // SECTORS_TRIED_MAX)
     for start, end in [*sectors[:4], *sectors[4:-4:step], *sectors[4:][-4:]]:
-        yield data[:end]
-        yield data[:start] + bytes(end - start) + data[end:]
-        yield bytes(start) + data[start:end] + bytes(length - end)
-    yield bytes(length)
-    yield bytes(length + BLOCK_BYTES)
+        yield _Write(offset, data[:end])
+        yield _Write(offset, data[:start] + old[start:end] + data[end:])
+        yield _Write(offset, old[:start] + data[start:end] + old[end:])
+    yield _Write(offset, old)
+    if len(before) <= offset + length:
+        yield _Write(offset, old + bytes(BLOCK_BYTES))
     for cut in (*ODD_CUTS, length - 1):
         if 0 < cut < length:
-            yield data[:cut]
+            yield _Write(offset, data[:cut])

@@ -34,7 +34,7 @@ from .format import (
 )
 from .layout import QUARANTINE, Listing, log_name, parse, quarantine_name
 from .log import Environment, Log, create_log
-from .scan import End, Handlers, Verdict, data_end_of, scan, start_of
+from .scan import End, Handlers, Position, Verdict, data_end_of, scan, start_of
 
 Replay = Callable[[Entry], None]
 
@@ -140,11 +140,16 @@ def _open(
             recovery = _cut(disk, file, generation, end)
         case _ as unreachable:
             assert_never(unreachable)
-    last = file.pread(position.last_offset, position.offset - position.last_offset)
-    file.pwrite(position.last_offset, last)
-    file.sync()
+    _write_again(file, position)
     disk.sync_directory()
     return Log(file, header, position), recovery
+
+
+def _write_again(file: File, end: Position) -> None:
+    """Make what one write put last durable: a frame, or the whole of a new log."""
+    start = 0 if end.offset == CREATION_BYTES else end.last_offset
+    file.pwrite(start, file.pread(start, end.offset - start))
+    file.sync()
 
 
 def _read_header(file: File, name: str, generation: int) -> FileHeader:

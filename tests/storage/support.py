@@ -1,12 +1,13 @@
 """What the storage tests share: a store with chosen clock and randomness, and its logs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from convmem.storage import (
     Disk,
     End,
     Entry,
     Environment,
+    FileHeader,
     MemoryDisk,
     Record,
     Store,
@@ -14,7 +15,6 @@ from convmem.storage import (
     scan,
     start_of,
 )
-from convmem.storage import FileHeader as FileHeader
 
 LOG = "log-00000001.cvl"
 KNOWN_TYPES = frozenset({1, 2, 0x81})
@@ -29,12 +29,10 @@ def environment(seed: int = 1) -> Environment:
     return Environment(lambda: 1_700_000_000_000, random_bytes, bytes(range(16)))
 
 
-def open_store(
-    disk: Disk, entries: list[Entry] | None = None, known_types: frozenset[int] = KNOWN_TYPES
-) -> Store:
+def open_store(disk: Disk, entries: list[Entry] | None = None, seed: int = 1) -> Store:
     """Open, collecting what is replayed in `entries`."""
-    replayed: list[Entry] = [] if entries is None else entries
-    return Store.open(disk, environment(), known_types=known_types, replay=replayed.append)
+    found: list[Entry] = [] if entries is None else entries
+    return Store.open(disk, environment(seed), known_types=KNOWN_TYPES, replay=found.append)
 
 
 def replayed(disk: Disk) -> list[Record]:
@@ -44,14 +42,24 @@ def replayed(disk: Disk) -> list[Record]:
     return [Record(entry.type, entry.payload) for entry in entries]
 
 
-def log_of(*appends: list[Record]) -> bytes:
+def log_of(*appends: Sequence[Record], seed: int = 1) -> bytes:
     """The log file of a new store after these appends."""
     disk = MemoryDisk()
-    store = open_store(disk)
+    store = open_store(disk, seed=seed)
     for records in appends:
         store.append(records)
     store.close()
     return disk.files[LOG]
+
+
+def crc32c(data: bytes | bytearray, seed: int = 0) -> int:
+    """CRC-32C bit by bit: the formula, apart from the library that the store uses."""
+    crc = seed ^ 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
 
 
 class Bytes:
@@ -67,9 +75,23 @@ class Bytes:
         return self.data[offset : offset + length]
 
 
-def scan_bytes(data: bytes, handler: Callable[[Entry], None] = lambda entry: None) -> End:
-    """Scan a log whose file header is sound."""
-    header = decode_header(data)
+def header_of(log: bytes) -> FileHeader:
+    """The file header of a log in which it is sound."""
+    header = decode_header(log)
     assert isinstance(header, FileHeader)
+    return header
+
+
+def scan_bytes(log: bytes, handler: Callable[[Entry], None] = lambda entry: None) -> End:
+    """Scan a log whose file header is sound, the log's own records included."""
+    header = header_of(log)
     handlers = dict.fromkeys(KNOWN_TYPES | {4, 5}, handler)
-    return scan(Bytes(data), start_of(header), header.salt, handlers)
+    return scan(Bytes(log), start_of(header), header.salt, handlers)
+
+
+def frames_of(log: bytes) -> list[tuple[int, int]]:
+    """Where each frame of a sound log begins and ends."""
+    starts: list[int] = []
+    scan_bytes(log, lambda entry: starts.append(entry.frame_offset))
+    starts = sorted(set(starts))
+    return list(zip(starts, [*starts[1:], len(log)], strict=True))

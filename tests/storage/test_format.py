@@ -31,7 +31,7 @@ from convmem.storage import (
     frame_bytes,
 )
 
-from .support import log_of
+from .support import crc32c, log_of
 
 U32 = st.integers(0, 2**32 - 1)
 U64 = st.integers(0, 2**64 - 1)
@@ -45,16 +45,6 @@ RUNS = st.lists(
     ),
     max_size=5,
 ).map(b"".join)
-
-
-def crc32c(data: bytes | bytearray, seed: int = 0) -> int:
-    """CRC-32C bit by bit: the formula, apart from the library that the format uses."""
-    crc = seed ^ 0xFFFFFFFF
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
-    return crc ^ 0xFFFFFFFF
 
 
 def test_a_new_log_byte_by_byte() -> None:
