@@ -316,15 +316,22 @@ def encode_batch(records: Sequence[Record]) -> tuple[bytes, list[int]]:
 
 
 def record_in(frame: Frame, start: int) -> Record:
-    """The record of an `Entry.start` in its frame. Raises InvalidRecord if none starts there."""
+    """The record of an `Entry.start` in its frame. Raises InvalidRecord if none can be there.
+
+    Only the one record is looked at: a place in a batch that is not an `Entry.start` may
+    give other bytes of the batch.
+    """
     if frame.type != BATCH:
         if start != 0:
             raise InvalidRecord(f"no record starts at byte {start} of a frame of one record")
         return Record(frame.type, frame.payload)
-    for place, record in decode_batch(frame.payload):
-        if place == start:
-            return record
-    raise InvalidRecord(f"no record of the BATCH starts at byte {start}")
+    try:
+        type, length = BATCH_RECORD.unpack_from(frame.payload, start - BATCH_RECORD.size)
+    except struct.error as error:
+        raise InvalidRecord(f"byte {start} is outside the batch") from error
+    if start < BATCH_HEADER.size + BATCH_RECORD.size or len(frame.payload) < start + length:
+        raise InvalidRecord(f"no record of the batch starts at byte {start}")
+    return Record(type, frame.payload[start : start + length])
 
 
 def decode_batch(payload: bytes) -> list[tuple[int, Record]]:
