@@ -160,7 +160,7 @@ def _representative(state: State, seen: SessionOverview) -> JsonObject:
         return {"summary": excerpt(message.metadata.summary or ""), "summary_from": "summary_field"}
     if seen.first_user is not None:
         first_line = state.message(seen.first_user).content.strip().partition("\n")[0]
-        return {"summary": excerpt(first_line), "summary_from": "first_user_message"}
+        return {"summary": excerpt(first_line.rstrip()), "summary_from": "first_user_message"}
     return {}
 
 

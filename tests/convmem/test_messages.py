@@ -1,0 +1,214 @@
+"""Messages written and read back through the tools, over the real client, server and engine."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from convmem import ids, limits
+from tests.convmem.harness import START_MS, Clock, Host, Refused
+from tests.convmem.strategies import any_text
+
+
+@pytest.fixture
+def host() -> Iterator[Host]:
+    with Host() as connected:
+        yield connected
+
+
+def test_a_message_comes_back_with_all_that_was_said_of_it(host: Host) -> None:
+    first = host.write("the source")["message_id"]
+    metadata = {
+        "tool_call_id": "call-1",
+        "tags": ["Release", "日本語"],
+        "memory_tier": "long",
+        "memory_kind": "semantic",
+        "importance": 70,
+        "summary": "in short",
+        "relations": [{"type": "derived_from", "message_id": first}],
+        "source_message_ids": [first],
+    }
+    host.clock.now_ms += 1000
+    written = host.write("text", role="assistant", metadata=metadata)
+    assert written == {
+        "message_id": written["message_id"],
+        "timestamp": START_MS + 1000,
+        "revision": 1,
+        "created": True,
+    }
+    expected = {
+        "message_id": written["message_id"],
+        "session_id": "s",
+        "timestamp": START_MS + 1000,
+        "updated_at": START_MS + 1000,
+        "revision": 1,
+        "role": "assistant",
+        "content": "text",
+        "metadata": metadata,
+        "written_by": "test host",
+    }
+    assert host.read("history", session_id="s")["messages"][0] == expected
+    host.restart()
+    assert host.read("history", session_id="s")["messages"][0] == expected
+
+
+@settings(max_examples=50)
+@given(st.lists(any_text, min_size=1, max_size=8))
+def test_any_text_comes_back_identical_after_a_restart(texts: list[str]) -> None:
+    with Host() as host:
+        for text in texts:
+            host.write(text)
+        host.restart()
+        pages = host.pages("history", "messages", session_id="s", order="oldest_first")
+        assert [message["content"] for page in pages for message in page] == texts
+
+
+def test_calls_under_way_at_once_share_a_flush_and_keep_their_order(host: Host) -> None:
+    before = host.call("get_system_health")["log_io"]
+    texts = [f"text {number}" for number in range(200)]
+    many = [{"session_id": "s", "role": "user", "content": text} for text in texts]
+    answers: list[Any] = host.calls("write_message", many)
+    ids_given = [answer["message_id"] for answer in answers]
+    assert ids_given == sorted(set(ids_given))
+    pages = host.pages("history", "messages", session_id="s", order="oldest_first")
+    found = [message for page in pages for message in page]
+    assert [message["content"] for message in found] == texts
+    assert [message["message_id"] for message in found] == ids_given
+    after = host.call("get_system_health")["log_io"]
+    assert after["flushes"] == after["writes"]
+    assert after["flushes"] - before["flushes"] < len(texts) / 4
+
+
+def test_one_write_is_one_write_and_one_flush_and_reads_are_none(host: Host) -> None:
+    def io() -> tuple[int, int]:
+        counted = host.call("get_system_health")["log_io"]
+        return counted["writes"], counted["flushes"]
+
+    writes, flushes = io()
+    written = host.write()
+    assert io() == (writes + 1, flushes + 1)
+    host.write(message_id=written["message_id"])  # a repetition is no write
+    host.read("history", session_id="s")
+    host.read("sessions")
+    host.read("content", message_id=written["message_id"])
+    assert io() == (writes + 1, flushes + 1)
+
+
+def test_ids_increase_when_the_clock_goes_back_and_over_restarts(host: Host) -> None:
+    given_out = []
+    for step_ms in (0, 0, -5000, 1, 0):
+        host.clock.now_ms += step_ms
+        given_out.append(host.write()["message_id"])
+        host.restart()
+    assert given_out == sorted(set(given_out))
+
+
+class TestRepetition:
+    """The same ``message_id`` again is the same message, or a conflict."""
+
+    own_id = ids.to_text(ids.successor(ids.NO_ID, START_MS - 10, bytes(10)))
+
+    def test_the_same_message_again_is_not_written_twice(self, host: Host) -> None:
+        first = host.write(message_id=self.own_id, metadata={"tags": ["a"]})
+        again = host.write(message_id=self.own_id, metadata={"tags": ["a"]})
+        assert (first["created"], again["created"]) == (True, False)
+        assert again == first | {"created": False}
+        assert host.call("get_system_health")["messages"] == 1
+
+    def test_at_the_same_time_too(self, host: Host) -> None:
+        same = {"session_id": "s", "role": "user", "content": "x", "message_id": self.own_id}
+        answers: list[Any] = host.calls("write_message", [same] * 7)
+        assert sorted(answer["created"] for answer in answers) == [False] * 6 + [True]
+
+    @pytest.mark.parametrize(
+        "other",
+        [{"content": "y"}, {"session_id": "t"}, {"role": "system"}, {"metadata": {"tags": ["b"]}}],
+        ids=lambda other: next(iter(other)),
+    )
+    def test_another_message_is_a_conflict(self, host: Host, other: dict[str, Any]) -> None:
+        host.write(message_id=self.own_id)
+        with pytest.raises(Refused) as refused:
+            host.write(**{"message_id": self.own_id} | other)
+        assert refused.value.code == "CONFLICT"
+        assert refused.value.told["current_revision"] == 1
+
+    def test_an_id_far_in_the_future_is_refused(self, host: Host) -> None:
+        ahead_ms = limits.MESSAGE_ID_AHEAD_MS_MAX
+        allowed, refused = (
+            ids.to_text(ids.successor(ids.NO_ID, START_MS + ms, bytes(10)))
+            for ms in (ahead_ms, ahead_ms + 1)
+        )
+        host.write(message_id=allowed)
+        assert host.write()["message_id"] > allowed
+        with pytest.raises(Refused, match="in the future"):
+            host.write(message_id=refused)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        ({"role": "robot"}, "INVALID_ARGUMENT", "role"),
+        ({"session_id": ""}, "INVALID_ARGUMENT", "session_id"),
+        ({"session_id": "é" * 128 + "x"}, "INVALID_ARGUMENT", "256"),
+        ({"session_id": "a\0b"}, "INVALID_ARGUMENT", "session_id"),
+        ({"content": 5}, "INVALID_ARGUMENT", "content"),
+        ({"content": "x" * (limits.CONTENT_BYTES_MAX + 1)}, "INVALID_ARGUMENT", "1048576"),
+        ({"message_id": "x" * 26}, "INVALID_ARGUMENT", "message_id"),
+        ({"metadata": {"tags": ["a", "b", "a"]}}, "INVALID_ARGUMENT", "tags[2]"),
+        ({"metadata": {"tags": ["t" * 129]}}, "INVALID_ARGUMENT", "128"),
+        ({"metadata": {"tags": [str(n) for n in range(33)]}}, "INVALID_ARGUMENT", "32"),
+        ({"metadata": {"importance": 101}}, "INVALID_ARGUMENT", "importance"),
+        ({"metadata": {"summary": "s" * 4097}}, "INVALID_ARGUMENT", "4096"),
+        (
+            {"metadata": {"relations": [{"type": "Not A Word", "message_id": "0" * 26}]}},
+            "INVALID_ARGUMENT",
+            "relations[0].type",
+        ),
+        (
+            {"metadata": {"relations": [{"type": "cites", "message_id": "0" * 26}]}},
+            "NOT_FOUND",
+            "0" * 26,
+        ),
+        ({"metadata": {"source_message_ids": ["0" * 25 + "u"]}}, "INVALID_ARGUMENT", "sources"),
+    ],
+)
+def test_a_bad_write_says_what_is_wrong_and_leaves_nothing(
+    host: Host, arguments: dict[str, Any], code: str, told: str
+) -> None:
+    with pytest.raises(Refused) as refused:
+        host.write(**arguments)
+    assert refused.value.code == code
+    assert told.replace("sources", "source_message_ids[0]") in str(refused.value)
+    assert host.call("get_system_health")["messages"] == 0
+
+
+def test_the_largest_message_is_accepted_and_read_back_in_windows(host: Host) -> None:
+    text = "日" * (limits.CONTENT_BYTES_MAX // 3) + "x"
+    message_id = host.write(text)["message_id"]
+    read, offset = "", 0
+    while offset < limits.CONTENT_BYTES_MAX:
+        window = host.read(
+            "content", message_id=message_id, offset=offset, limit=limits.WINDOW_BYTES_MAX
+        )
+        assert window["total_bytes"] == limits.CONTENT_BYTES_MAX
+        read, offset = read + window["content"], window["next_offset"]
+    assert read == text
+
+
+def test_the_clients_own_name_is_replaced_by_a_configured_one() -> None:
+    from convmem.protocol import Call
+    from convmem.tools.replies import client_id
+
+    async def report(*_: object) -> None: ...
+
+    assert client_id("desk", Call("host", "2025-11-25", report)) == "desk"
+    assert client_id(None, Call("é" * 200, "2025-11-25", report)) == "é" * 64
+    assert client_id(None, Call("", "2025-11-25", report)) is None
+
+
+def test_two_hosts_hold_their_own_clock() -> None:
+    clock = Clock(now_ms=START_MS + 5)
+    with Host(clock=clock) as host:
+        assert host.write()["timestamp"] == START_MS + 5

@@ -1,0 +1,183 @@
+"""``convmem serve`` as a host meets it: a process, its pipes, and a folder that may be bad."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from convmem.protocol import BlockingClient, RequestFailed
+
+SERVE = [sys.executable, "-m", "convmem", "serve"]
+MESSAGE = {"session_id": "s", "role": "user", "content": "text"}
+WAIT_S = 30
+
+
+def client_of(data_dir: Path | None, **environment: str) -> BlockingClient:
+    command = SERVE if data_dir is None else [*SERVE, "--data-dir", str(data_dir)]
+    inherited = {name: value for name, value in os.environ.items() if "CONVMEM" not in name}
+    return BlockingClient(command, env=inherited | environment)
+
+
+def call(client: BlockingClient, tool: str, **arguments: Any) -> dict[str, Any]:
+    result = client.call_tool(tool, arguments)
+    assert not result.is_error, result.text
+    assert result.structured is not None
+    return dict(result.structured)
+
+
+def refused(client: BlockingClient, tool: str, **arguments: Any) -> str:
+    result = client.call_tool(tool, arguments)
+    assert result.is_error
+    return result.text
+
+
+def test_a_new_folder_is_made_and_its_messages_outlive_the_server(tmp_path: Path) -> None:
+    folder = tmp_path / "some where" / "日本語 🎌"
+    with client_of(folder) as client:
+        written = call(client, "write_message", **MESSAGE)
+    with client_of(folder) as client:
+        (message,) = call(client, "read_messages", view="history", session_id="s")["messages"]
+        assert message["message_id"] == written["message_id"]
+        assert message["written_by"] == "convmem"
+        health = call(client, "get_system_health")
+        assert health["recovery"] == {"outcome": "clean"}
+        assert health["store"]["directory"] == str(folder)
+        assert health["log_io"]["flushes"] == 1  # the sync at open; reading wrote nothing
+    if os.name == "posix":
+        assert folder.stat().st_mode & 0o077 == 0, "others may read the memory"
+
+
+def test_the_folder_and_the_client_may_come_from_the_environment(tmp_path: Path) -> None:
+    environment = {"CONVMEM_DATA_DIR": str(tmp_path), "MCP_CLIENT_ID": "desk"}
+    with client_of(None, **environment) as client:
+        call(client, "write_message", **MESSAGE)
+        (message,) = call(client, "read_messages", view="history", session_id="s")["messages"]
+        assert message["written_by"] == "desk"
+
+
+class TestAFolderThatCannotBeOpened:
+    """The server lives, says what is wrong with every call, and works once it is mended."""
+
+    def test_none_was_named(self) -> None:
+        with client_of(None) as client:
+            assert len(client.list_tools()) == 3
+            text = refused(client, "write_message", **MESSAGE)
+            assert text.startswith("STORE_FAILED: no data directory")
+            health = call(client, "get_system_health")
+            assert (health["status"], health["error"]["code"]) == ("unavailable", "STORE_FAILED")
+
+    def test_it_is_a_file(self, tmp_path: Path) -> None:
+        path = tmp_path / "file"
+        path.write_text("a user's own")
+        with client_of(path) as client:
+            text = refused(client, "write_message", **MESSAGE)
+            assert text.startswith("STORE_FAILED")
+            assert str(path) in text
+            assert path.read_text() == "a user's own"
+            path.unlink()
+            call(client, "write_message", **MESSAGE)
+
+    @pytest.mark.skipif(
+        os.name != "posix" or os.geteuid() == 0, reason="root may write where nobody may"
+    )
+    def test_it_is_not_writable(self, tmp_path: Path) -> None:
+        tmp_path.chmod(0o500)
+        with client_of(tmp_path / "new") as client:
+            assert refused(client, "write_message", **MESSAGE).startswith("STORE_FAILED")
+
+    @pytest.mark.skipif(os.name != "posix", reason="a path of POSIX systems")
+    def test_the_system_refuses_it(self) -> None:
+        with client_of(Path("/dev/null/memory")) as client:
+            text = refused(client, "write_message", **MESSAGE)
+            assert text.startswith("STORE_FAILED")
+            assert "/dev/null" in text
+
+    def test_it_is_in_use(self, tmp_path: Path) -> None:
+        with client_of(tmp_path) as owner, client_of(tmp_path) as second:
+            call(owner, "write_message", **MESSAGE)
+            text = refused(second, "write_message", **MESSAGE)
+            assert text.startswith("BUSY")
+            told = json.loads(text.partition("\n")[2])["error"]
+            assert told["holder"]["pid"] == owner.pid
+            call(owner, "write_message", **MESSAGE)
+            owner.close()
+            call(second, "write_message", **MESSAGE)
+            assert call(second, "get_system_health")["messages"] == 3
+
+    def test_it_is_damaged(self, tmp_path: Path) -> None:
+        with client_of(tmp_path) as client:
+            call(client, "write_message", **MESSAGE)
+            call(client, "write_message", **MESSAGE)
+        (log,) = tmp_path.glob("log-*.cvl")
+        data = bytearray(log.read_bytes())
+        data[300] ^= 1
+        log.write_bytes(data)
+        with client_of(tmp_path) as client:
+            told = json.loads(refused(client, "write_message", **MESSAGE).partition("\n")[2])
+            assert told["error"]["code"] == "STORE_FAILED"
+            assert told["error"]["file"] == log.name
+            assert told["error"]["offset"] == 216
+        assert log.read_bytes() == bytes(data), "evidence was touched"
+
+
+def test_bad_requests_are_answered_each_and_the_server_lives(tmp_path: Path) -> None:
+    with client_of(tmp_path) as client:
+        with pytest.raises(RequestFailed, match="Unknown tool") as failed:
+            client.call_tool("forget_everything", {})
+        assert failed.value.code == -32602
+        with pytest.raises(RequestFailed) as failed:
+            client.request("memory/forget")
+        assert failed.value.code == -32601
+        assert "INVALID_ARGUMENT" in refused(client, "read_messages", view="everything")
+        assert "INVALID_ARGUMENT" in refused(client, "write_message", **MESSAGE | {"role": 5})
+        over = "x" * (1 << 20) + "x"
+        assert "1048576" in refused(client, "write_message", **MESSAGE | {"content": over})
+        assert call(client, "get_system_health")["messages"] == 0
+
+
+def exchange(data_dir: Path, *lines: bytes) -> list[dict[str, Any]]:
+    """Bytes to a server's stdin, then its end; what came back, line by line."""
+    ended = subprocess.run(
+        [*SERVE, "--data-dir", str(data_dir)],
+        input=b"\n".join(lines) + b"\n",
+        capture_output=True,
+        timeout=WAIT_S,
+        check=True,
+    )
+    assert ended.stderr == b""
+    return [json.loads(line) for line in ended.stdout.splitlines()]
+
+
+def tool_call(identifier: int, content: bytes) -> bytes:
+    return (
+        b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"write_message",'
+        b'"arguments":{"session_id":"s","role":"user","content":%b}}}' % (identifier, content)
+    )
+
+
+@pytest.mark.parametrize(
+    "content", [rb'"\ud800"', b'"\xff\xfe"', b'"caf\xe9"'], ids=["surrogate", "bytes", "latin-1"]
+)
+def test_text_that_is_not_unicode_is_refused_not_repaired(tmp_path: Path, content: bytes) -> None:
+    (answer,) = exchange(tmp_path, tool_call(1, content))
+    assert answer["result"]["isError"]
+    assert "content" in answer["result"]["content"][0]["text"]
+
+
+def test_a_line_that_is_not_json_is_answered_and_the_next_one_served(tmp_path: Path) -> None:
+    answers = exchange(tmp_path, b"this is not JSON", tool_call(2, b'"text"'))
+    assert answers[0]["error"]["code"] == -32700
+    assert answers[1]["result"]["structuredContent"]["created"] is True
+
+
+def test_the_host_is_greeted_before_anything_heavy_is_imported(tmp_path: Path) -> None:
+    script = (
+        "import sys, convmem.server\n"
+        "heavy = {'numpy', 'crc32c', 'ulid'} & set(sys.modules)\n"
+        "sys.exit(f'imported too early: {heavy}' if heavy else 0)\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=WAIT_S)
