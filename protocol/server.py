@@ -222,9 +222,11 @@ class _Session:
                 case _:
                     assert_never(event)
         answered = await asyncio.gather(*replies.values(), return_exceptions=True)
-        told = zip(replies, answered, strict=True)
-        lines = [(id_, line) for id_, line in told if isinstance(line, bytes)]
-        await self._write(_array([(None, line) for line in refusals] + lines))
+        lines: list[tuple[Id | None, bytes]] = [(None, line) for line in refusals]
+        for id_, line in zip(replies, answered, strict=True):
+            if isinstance(line, bytes):
+                lines.append((id_, line))
+        await self._write(_array(lines))
 
     async def _write(self, line: bytes) -> None:
         async with self._writing:

@@ -1,7 +1,9 @@
 """A small server with one tool for each way a call can go. ``python -m tests.protocol.example``
-serves it on stdin and stdout; with a path as argument, it notes there what happened."""
+serves it on stdin and stdout; ``--notes FILE`` has it write down there when it opens and
+closes, ``--opening fails`` and ``--closing hangs`` make that go wrong."""
 
 import asyncio
+import os
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -119,20 +121,22 @@ def example(on_call: OnCall | None = None) -> Server:
 
 
 def main() -> int:
-    notes = Path(sys.argv[1]) if len(sys.argv) > 1 else None
+    options = dict(zip(sys.argv[1::2], sys.argv[2::2], strict=True))
+    notes = Path(options.get("--notes", os.devnull))
 
     def note(text: str) -> None:
-        if notes:
-            with notes.open("a") as file:
-                file.write(text + "\n")
+        with notes.open("a") as file:
+            file.write(text + "\n")
 
     async def opening() -> None:
         note("opening")
-        if "--open-fails" in sys.argv:
+        if "--opening" in options:
             raise OSError("the store is not there")
 
     async def closing() -> None:
         note("closing")
+        if "--closing" in options:
+            await asyncio.Event().wait()
 
     return serve_stdio(example(), opening=opening, closing=closing)
 
