@@ -146,7 +146,7 @@ def _open(
 
 
 def _write_again(file: File, end: Position) -> None:
-    """Make what one write put last durable: a frame, or the whole of a new log."""
+    """Make durable what the last write put there: a frame, or the whole of a new log."""
     start = 0 if end.offset == CREATION_BYTES else end.last_offset
     file.pwrite(start, file.pread(start, end.offset - start))
     file.sync()
@@ -199,7 +199,7 @@ class _OwnRecords:
 
 
 def _cut(disk: Disk, file: File, generation: int, end: End) -> Cut:
-    """Copy what is not zero of the torn tail aside, and shorten the file to the frames."""
+    """Copy what is not zero of the torn tail aside, and shorten the file; the sync follows."""
     offset = end.position.offset
     length = file.size() - offset
     kept = None
@@ -209,7 +209,6 @@ def _cut(disk: Disk, file: File, generation: int, end: End) -> Cut:
             tail = file.pread(offset, end.data_end - offset)
             kept = _quarantine(disk, generation, offset, tail)
     file.truncate(offset)
-    file.sync()
     return Cut(offset, length, end.reason, kept)
 
 

@@ -12,6 +12,8 @@ from convmem.storage import (
     Record,
     Store,
     decode_header,
+    encode_frame,
+    encode_header,
     scan,
     start_of,
 )
@@ -50,6 +52,16 @@ def log_of(*appends: Sequence[Record], seed: int = 1) -> bytes:
         store.append(records)
     store.close()
     return disk.files[LOG]
+
+
+def log_with(frames: Sequence[tuple[int, bytes]], parent: int = 0) -> bytes:
+    """A log of these frames, by type and payload, that the store itself may not write."""
+    header = FileHeader(salt=5, generation=1, store_id=bytes(16), first_seq=1, parent=parent)
+    log, chain = encode_header(header), header.salt
+    for seq, (type, payload) in enumerate(frames, header.first_seq):
+        frame, chain = encode_frame(type, seq, chain, header.salt, payload)
+        log += frame
+    return log
 
 
 def crc32c(data: bytes | bytearray, seed: int = 0) -> int:

@@ -146,6 +146,28 @@ def test_what_is_served_after_a_kill_survives_a_power_cut(operation: Operation) 
         assert replayed(MemoryDisk(files)) == served  # P4
 
 
+@pytest.mark.parametrize(
+    "operation", [o for o in operations_of(APPENDS) if o.kind in ("sync", "sync_data")], ids=str
+)
+def test_what_a_failed_sync_left_is_durable_before_it_is_served(operation: Operation) -> None:
+    """The sync fails, the process dies before it can clean up, and the page cache still
+    shows what the disk will never get."""
+    client = Client()
+    disk = MemoryDisk()
+
+    def hook(now: Operation) -> None:
+        if now.number == operation.number:
+            raise OSError(errno.EIO, "injected")
+        killing(operation.number)(now)
+
+    disk.hook = hook
+    with pytest.raises(Killed):
+        client.run(disk, APPENDS)
+    served = serve_after_a_kill(disk)
+    assert served == client.allowed()[1]
+    assert [replayed(MemoryDisk(files)) for files in disk.crash_states()] == [served]
+
+
 def serve_after_a_kill(disk: MemoryDisk) -> list[Record]:
     disk.kill()
     disk.hook = lambda operation: None

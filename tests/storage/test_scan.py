@@ -91,6 +91,7 @@ ENDINGS = [
     (Ending.SPLICED, SOUND[:FIRST_START] + SOUND[FIRST_END:]),
     (Ending.SPLICED, SOUND[:FIRST_START] + SOUND[FIRST_END:-1]),
     (Ending.SPLICED, SOUND + frame(1, b"", chain=CHAIN ^ 1)),
+    (Ending.SPLICED, SOUND + frame(1, b"", seq=NEXT_SEQ + 1)),
     (Ending.OVER_LIMIT, SOUND + bare_header(length=(2 << 20) + 1)),
     (Ending.IMPOSSIBLE, SOUND + frame(6, b"\1\0\0\0")),
     (Ending.TOO_NEW, SOUND + frame(9, b"")),

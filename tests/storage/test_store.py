@@ -17,36 +17,32 @@ from convmem.storage import (
     DiskFull,
     Entry,
     FormatTooNew,
+    Generation,
     InvalidRecord,
     MemoryDisk,
     MissingLog,
     Operation,
+    Origin,
     OsDisk,
     Record,
+    Seal,
     ShortWrite,
     StorageError,
     Store,
     StoreFailed,
     StoreUnavailable,
-    encode_frame,
+    encode_generation,
+    encode_seal,
 )
 
-from .support import LOG, environment, header_of, log_of, open_store, replayed
+from .support import LOG, environment, log_of, log_with, open_store, replayed
 
 ONE = Record(1, b"one")
 TWO = Record(2, b"two")
 SNAPSHOT = "snap-00000001-000000000003.cvs"
-GENERATION_ONLY = log_of()[:152]
-UNSEALED = (
-    GENERATION_ONLY
-    + encode_frame(
-        type=1,
-        seq=2,
-        chain=int.from_bytes(GENERATION_ONLY[64:68], "little"),
-        salt=header_of(GENERATION_ONLY).salt,
-        payload=b"x" * 100,
-    )[0]
-)
+GENERATION = (4, encode_generation(Generation(0, 0, 0, Origin.CREATED, 0, bytes(16))))
+SEAL = (5, encode_seal(Seal(0, (0, 0))))
+RECORD = (1, b"x" * 100)
 
 
 def test_append_gives_the_places_of_the_records() -> None:
@@ -315,15 +311,33 @@ def test_parts_of_a_store_without_a_log_are_not_a_new_store(files: dict[str, byt
         {LOG: b"", "quarantine/cut-00000001-216-0.bin": b"x"},
         {"log-00000002.cvl": log_of([ONE])},
         {"log-00000002.cvl": b""},
-        {LOG: UNSEALED},
+        {LOG: log_with([GENERATION, RECORD])},
+        {LOG: log_with([GENERATION, RECORD])[:-1]},
     ],
-    ids=["short beside a snapshot", "empty beside quarantine", "renamed", "later", "no seal"],
+    ids=["short beside a snapshot", "empty beside quarantine", "renamed", "later", "open", "torn"],
 )
 def test_a_log_that_never_became_valid_is_refused(files: dict[str, bytes]) -> None:
     disk = MemoryDisk(files)
     with pytest.raises(CorruptLog):
         open_store(disk)
     assert files.items() <= disk.files.items()
+
+
+@pytest.mark.parametrize(
+    ("log", "reason"),
+    [
+        (log_with([GENERATION, SEAL, GENERATION]), "a GENERATION record within the log"),
+        (log_with([GENERATION, SEAL], parent=7), "different parents"),
+        (log_with([GENERATION, SEAL, SEAL]), "a second SEAL record"),
+        (log_with([GENERATION, RECORD, SEAL]), "a SEAL record over 0 frames"),
+        (log_with([(5, encode_seal(Seal(2**64 - 1, (0, 0)))), RECORD]), "a SEAL record over"),
+        (log_with([(1, b""), SEAL, RECORD]), "not sealed"),
+    ],
+)
+def test_the_logs_own_records_have_their_places(log: bytes, reason: str) -> None:
+    assert replayed(MemoryDisk({LOG: log_with([GENERATION, SEAL, RECORD])})) == [RECORD]
+    with pytest.raises(CorruptLog, match=reason):
+        open_store(MemoryDisk({LOG: log}))
 
 
 def test_a_failed_opening_releases_the_store() -> None:
