@@ -25,34 +25,33 @@ LAYERS: dict[str, list[set[str]]] = {
         {"format", "layout"},
         {"scan", "disk"},
         {"memory_disk", "log"},
-        {"snapshot"},
-        {"recovery", "compaction", "check"},
+        {"recovery"},
         {"store"},
         {"__init__"},
     ],
     "convmem": [
         {"__init__", "storage", "protocol"},
-        {"limits", "errors"},
-        {"message"},
-        {"records", "ids"},
-        {"codec"},
+        {"limits", "errors", "ids", "message", "host"},
+        {"records", "operations", "cursors"},
+        {"codec", "memory", "pages"},
         {"state.messages", "state.sessions"},
+        {"state.overview"},
         {"state"},
-        {"commands"},
-        {"memory"},
+        {"commands", "views", "health"},
         {"engine"},
-        {"tools.replies"},
+        {"tools.arguments", "tools.replies"},
         {"tools.messages", "tools.maintenance"},
         {"tools"},
         {"server"},
-        {"cli.call", "cli.demo", "cli.serve"},
+        {"cli.launch"},
+        {"cli.call", "cli.demo"},
         {"cli"},
         {"__main__"},
     ],
 }
 # Who may import the two ground-floor libraries, each through its façade only.
 FACADE_USERS = {
-    "convmem.storage": {"engine", "server"},
+    "convmem.storage": {"engine", "health"},
     "convmem.protocol": {"tools", "server", "cli"},
 }
 # Everything else is pure: bytes and values in, bytes and values out.
@@ -64,6 +63,7 @@ MAY_DO_IO = {
     "protocol/child",
     "storage/disk",
     "convmem/engine",
+    "convmem/host",
     "convmem/server",
     "convmem/cli",
 }
@@ -73,7 +73,7 @@ IO_MODULES = {
 }  # fmt: skip
 # What is not in the standard library, and who may import it.
 DEPENDENCIES = {
-    "numpy": {"convmem/state"},
+    "numpy": {"convmem/state", "convmem/health"},
     "crc32c": {"storage/format", "storage/snapshot"},
     "ulid": {"convmem/ids"},
 }
