@@ -20,7 +20,6 @@ from .errors import (
 )
 from .format import (
     CREATION_BYTES,
-    FRAME_HEADER_BYTES,
     Entry,
     FileHeader,
     Frame,
@@ -42,7 +41,6 @@ from .format import (
     encode_seal,
     frame_bytes,
 )
-from .layout import Listing, log_name, parse
 from .limits import BATCH_BYTES_MAX, PAYLOAD_BYTES_MAX
 from .log import Environment
 from .memory_disk import MemoryDisk, Operation, ShortWrite
@@ -53,7 +51,6 @@ from .store import Store, StoreStatus
 __all__ = [
     "BATCH_BYTES_MAX",
     "CREATION_BYTES",
-    "FRAME_HEADER_BYTES",
     "PAYLOAD_BYTES_MAX",
     "Clean",
     "CorruptLog",
@@ -74,7 +71,6 @@ __all__ = [
     "HeaderFault",
     "Holder",
     "InvalidRecord",
-    "Listing",
     "Lock",
     "LogError",
     "MemoryDisk",
@@ -107,8 +103,6 @@ __all__ = [
     "encode_header",
     "encode_seal",
     "frame_bytes",
-    "log_name",
-    "parse",
     "scan",
     "start_of",
 ]

@@ -74,7 +74,6 @@ BATCH_RECORD = struct.Struct("<B3xI")
 
 CREATION_BYTES = 216
 SECTOR_BYTES = 512
-ZERO_SECTOR = bytes(SECTOR_BYTES)
 
 # Types of the log itself; every other type belongs to the application.
 GENERATION: Final = 4

@@ -17,8 +17,5 @@ SCAN_BYTES = 4 << 20
 # The first read of one record: most records end within it, so most cost a single read.
 RECORD_READ_BYTES = 4096
 
-# Fits the eight digits of a file name.
-GENERATION_MAX = 99_999_999
-
 assert BATCH_BYTES_MAX <= PAYLOAD_BYTES_MAX
 assert PAYLOAD_BYTES_MAX * 2 <= SCAN_BYTES
