@@ -1,0 +1,81 @@
+"""The MCP Inspector's command line, built on the official TypeScript client, as a host."""
+
+import json
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from convmem.cli.launch import server_command
+
+from .conversation import PATIENCE_S, TOOLS, calls, check_answers
+
+pytestmark = pytest.mark.ci
+
+# The Inspector needs a newer Node than many systems have: one comes along. On an old one npm
+# would choose an old Inspector without a word, were it not pinned.
+PACKAGES = ["@modelcontextprotocol/inspector@2.12.0", "node@24"]
+INSTALL_TIMEOUT_S = 300.0
+# Exit status for a tool result with isError.
+TOOL_FAILED = 5
+
+Inspector = list[str]
+
+
+@pytest.fixture(scope="session")
+def inspector() -> Iterator[Inspector]:
+    """The command line of an Inspector, removed in the end: it takes 300 MB."""
+    npm = shutil.which("npm")
+    if npm is None:
+        pytest.skip("the Inspector is installed with npm, which is not here")
+    with tempfile.TemporaryDirectory(prefix="convmem-inspector-") as folder:
+        install = [npm, "install", "--no-audit", "--no-fund", "--silent", "--prefix", folder]
+        subprocess.run([*install, *PACKAGES], check=True, timeout=INSTALL_TIMEOUT_S)
+        programs = Path(folder, "node_modules", ".bin")
+        node = shutil.which("node", path=str(programs))
+        assert node is not None
+        yield [node, str(programs / "mcp-inspector"), "--cli", "--quiet", "--format", "json"]
+
+
+@pytest.mark.parametrize("era", ["legacy", "auto", "modern"])
+def test_an_inspector_of_every_era_is_served(
+    era: str, inspector: Inspector, tmp_path: Path
+) -> None:
+    command = [*inspector, "--protocol-era", era]
+    listed = _run([*command, "--method", "tools/list"], tmp_path)
+    assert listed.returncode == 0, listed.stderr
+    assert {tool["name"] for tool in json.loads(listed.stdout)["result"]["tools"]} == TOOLS
+    # Every call starts a server: what is read was found on disk.
+    check_answers([_call(command, call, tmp_path) for call in calls()])
+
+
+def test_every_schema_is_portable(inspector: Inspector, tmp_path: Path) -> None:
+    listed = _run([*inspector, "--method", "tools/list", "--strict"], tmp_path)
+    assert listed.returncode == 0, listed.stdout + listed.stderr
+
+
+def _call(command: list[str], call: dict[str, Any], data_dir: Path) -> dict[str, Any]:
+    arguments = json.dumps(call["arguments"])
+    method = ["--method", "tools/call", "--tool-name", call["tool"], "--tool-args-json", arguments]
+    finished = _run([*command, *method], data_dir)
+    assert finished.returncode in (0, TOOL_FAILED), finished.stderr
+    result = json.loads(finished.stdout)["result"]
+    assert result.get("isError", False) == (finished.returncode == TOOL_FAILED)
+    return {
+        "text": "\n".join(block["text"] for block in result["content"]),
+        "structured": result.get("structuredContent"),
+        "is_error": result.get("isError", False),
+    }
+
+
+def _run(command: list[str], data_dir: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*command, "--", *server_command(data_dir)],
+        capture_output=True,
+        encoding="utf-8",
+        timeout=PATIENCE_S,
+    )
