@@ -77,9 +77,13 @@ _STRING: Final = rb'(?s)"[^"\\]*+(?:\\.[^"\\]*+)*+"?'
 _NOT_BRACKET: Final = bytes(set(range(256)) - set(b"[]{}"))
 _STEP: Final = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
 _SURROGATE: Final = "[\ud800-\udfff]"
-# In JSON text: a high surrogate without a low one, or the reverse. May also match after an
-# escaped backslash, which the second pattern tells apart.
-_MAYBE_LONE: Final = r"\\ud[89ab][0-9a-f]{2}(?!\\ud[c-f])|(?<!\\ud[89ab][0-9a-f]{2})\\ud[c-f]"
+# In JSON text: a high surrogate without a low one, the reverse, or an escaped backslash where
+# it could be taken for the start of either. What it finds, the second pattern tells apart.
+_MAYBE_LONE: Final = (
+    r"\\ud[89ab][0-9a-f]{2}(?!\\ud[c-f])"
+    r"|(?<!\\ud[89ab][0-9a-f]{2})\\ud[c-f]"
+    r"|\\\\ud[89ab]"
+)
 _ESCAPE: Final = r"\\(?:\\|ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|(ud[89a-f][0-9a-f]{2}))"
 
 

@@ -18,7 +18,7 @@ DESCRIPTION_CHARS_MAX: Final = 599
 PROPERTIES_MAX: Final = 16
 DEPTH_MAX: Final = 3
 
-_TYPES: Final = frozenset({"string", "integer", "number", "boolean", "array", "object"})
+_TYPES: Final = ("string", "integer", "number", "boolean", "array", "object")
 _KEYWORDS: Final = frozenset(
     {"type", "description", "properties", "required", "additionalProperties", "items", "enum"}
     | {"minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems", "default"}
@@ -50,7 +50,7 @@ def _problems(schema: object, where: str, depth: int) -> Iterator[str]:
         yield f"{where}: must be a schema object"
         return
     if schema.get("type") not in _TYPES:
-        yield f"{where}: type must be one of {', '.join(sorted(_TYPES))}"
+        yield f"{where}: type must be one of {', '.join(_TYPES)}"
     if not schema.get("description"):
         yield f"{where}: has no description"
     for keyword in sorted(set(schema) - _KEYWORDS):
