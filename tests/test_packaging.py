@@ -1,6 +1,7 @@
 """What an installer, a checkout and a hostile folder make of the three source folders."""
 
 import os
+import shutil
 import subprocess
 import sys
 import tomllib
