@@ -25,18 +25,11 @@ def test_a_users_own_storage_module_is_left_alone(tmp_path: Path, flags: list[st
 
 
 def test_the_wheel_installs_one_top_level_name(tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "wheel",
-        "-q",
-        "--no-deps",
-        "-w",
-        str(tmp_path),
-        str(ROOT),
-    ]
-    subprocess.run(command, check=True)
+    # From a copy: setuptools leaves a build folder, whose old files a later wheel would hold.
+    source = tmp_path / "source"
+    shutil.copytree(ROOT, source, ignore=shutil.ignore_patterns(".*", "build", "*.egg-info"))
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", str(source)]
+    subprocess.run(command, check=True, cwd=tmp_path)
     (wheel,) = tmp_path.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"convmem"}
