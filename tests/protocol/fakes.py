@@ -1,0 +1,153 @@
+"""Servers that are odd on purpose. ``python -m tests.protocol.fakes KIND`` is one.
+
+Each is written by hand, with nothing of the library under test.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from typing import Any
+
+
+def say(message: Any) -> None:
+    data = message if isinstance(message, bytes) else json.dumps(message).encode() + b"\n"
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
+def answer(id_: Any, result: Any) -> None:
+    say({"jsonrpc": "2.0", "id": id_, "result": result})
+
+
+def heard() -> Any:
+    """The next message. The end of the input ends the server."""
+    line = sys.stdin.buffer.readline()
+    if not line:
+        sys.exit(0)
+    return json.loads(line)
+
+
+def greet(version: str = "2025-11-25", **more: Any) -> None:
+    hello = heard()
+    assert hello["method"] == "initialize"
+    server = {"name": "fake", "version": "7"}
+    result = {"protocolVersion": version, "capabilities": {}, "serverInfo": server}
+    answer(hello["id"], result | more)
+    assert heard() == {"jsonrpc": "2.0", "method": "notifications/initialized"}
+
+
+def echo() -> None:
+    """Answers every request with what it asked."""
+    while True:
+        message = heard()
+        if "id" in message:
+            answer(message["id"], {"heard": message})
+
+
+def silent() -> None:
+    while True:
+        heard()
+
+
+def mute() -> None:
+    """Answers only a report, with all it heard before, after answering that too, late."""
+    greet()
+    told = []
+    while (message := heard()).get("method") != "report":
+        told.append(message)
+    for late in told:
+        if "id" in late:
+            answer(late["id"], {"late": True})
+    answer(message["id"], {"told": told})
+    silent()
+
+
+def noisy() -> None:
+    greet()
+    say(b"Starting...\n\n\xff\xfe\n[]\n42\n{}\n\xef\xbb\xbf\n")
+    say({"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": 1}})
+    say({"jsonrpc": "2.0", "id": 999, "result": {}})
+    say({"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "you?"}})
+    message = heard()
+    reply = {"jsonrpc": "2.0", "id": str(message["id"]), "result": {"heard": message}}
+    say(b"\xef\xbb\xbf" + json.dumps(reply).encode() + b"\r\n")
+    echo()
+
+
+def asking() -> None:
+    """Asks the client, and gives as its own answer what it was told."""
+    greet()
+    request = heard()
+    say({"jsonrpc": "2.0", "id": "p", "method": "ping"})
+    first = heard()
+    say({"jsonrpc": "2.0", "id": 5, "method": "roots/list"})
+    answer(request["id"], {"told": [first, heard()]})
+    silent()
+
+
+def paged() -> None:
+    greet()
+    pages: dict[Any, Any] = {None: ("a", ""), "": ("b", "x"), "x": ("c", "x")}
+    while True:
+        request = heard()
+        name, cursor = pages[request.get("params", {}).get("cursor")]
+        answer(request["id"], {"tools": [{"name": name}], "nextCursor": cursor})
+
+
+def reporting() -> None:
+    greet()
+    request = heard()
+    token = request["params"]["_meta"]["progressToken"]
+    for progress in ({"progress": 1, "total": 4, "message": "so far"}, {"progress": 2.5}):
+        params = {"progressToken": token} | progress
+        say({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
+    say({"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": 77}})
+    answer(request["id"], {"content": [{"type": "text", "text": "done"}]})
+    silent()
+
+
+def failing() -> None:
+    greet()
+    error = {"code": -32602, "message": "Unknown tool", "data": {"name": "x"}}
+    say({"jsonrpc": "2.0", "id": heard()["id"], "error": error})
+    say({"jsonrpc": "2.0", "id": heard()["id"], "result": None})
+    silent()
+
+
+def dying() -> None:
+    greet()
+    heard()
+    sys.stderr.write("x" * 100_000 + "last words")
+    sys.stderr.flush()
+    os._exit(3)
+
+
+def chatty() -> None:
+    """Fills stderr, which only a client that drains it survives."""
+    greet()
+    sys.stderr.write("y" * 1_000_000)
+    sys.stderr.flush()
+    echo()
+
+
+def wordless() -> None:
+    sys.exit("no credentials")
+
+
+def future() -> None:
+    greet(version="2099-01-01")
+
+
+def stubborn() -> None:
+    """Ignores the end of its input and SIGTERM, and has a child that does the same."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    child = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
+    greet(instructions=str(child.pid))
+    while True:
+        signal.pause()
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]]()

@@ -1,0 +1,242 @@
+"""The raw client against our server and against odd ones, as real processes."""
+
+import asyncio
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from convmem.protocol import (
+    BlockingClient,
+    Client,
+    ClientError,
+    RequestFailed,
+    RequestTimedOut,
+    ServerGone,
+    memory_pair,
+)
+
+from .example import example
+from .process import EXAMPLE, ROOT
+
+SCENARIO_TIMEOUT_S = 30.0
+
+
+def fake(kind: str) -> list[str]:
+    return [sys.executable, "-m", "tests.protocol.fakes", kind]
+
+
+def meet(command: list[str], scenario: Callable[[Client], Awaitable[None]]) -> None:
+    """Run a scenario with a client of this server; the process must be gone afterwards."""
+
+    async def run() -> None:
+        async with asyncio.timeout(SCENARIO_TIMEOUT_S):
+            async with await Client.start(command, cwd=str(ROOT)) as client:
+                await scenario(client)
+            assert client.pid is not None
+            assert not is_running(client.pid)
+
+    asyncio.run(run())
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process does anything; one that has ended may wait for its parent to look."""
+    row = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True)
+    return row.stdout.strip()[:1] not in ("", "Z")
+
+
+def test_our_client_and_our_server() -> None:
+    async def scenario(client: Client) -> None:
+        assert (client.server_name, client.server_version) == ("example", "1.2.3")
+        assert (client.protocol_version, client.instructions) == ("2025-11-25", "Ask it.")
+        assert client.capabilities == {"tools": {"listChanged": False}}
+        assert [tool["name"] for tool in await client.list_tools()][:2] == ["say", "fail"]
+        said = await client.call_tool("say", {"text": "\u00fc", "times": 2})
+        assert said.structured == {"said": "\u00fc\u00fc", "client": "convmem"}
+        assert said.text == '{"said":"\u00fc\u00fc","client":"convmem"}'
+        assert not said.is_error
+        refused = await client.call_tool("say", {})
+        assert refused.is_error
+        assert refused.text.startswith("INVALID_ARGUMENT: text: required\n")
+        with pytest.raises(RequestFailed) as caught:
+            await client.call_tool("nosuch", {})
+        assert caught.value.code == -32602
+        assert await client.request("ping") == {}
+
+    meet(list(EXAMPLE), scenario)
+
+
+def test_the_same_over_memory() -> None:
+    async def run() -> None:
+        ours, theirs = memory_pair()
+        serving = asyncio.create_task(example().serve(theirs))
+        async with await Client.connect(ours, client_name="me") as client:
+            assert client.pid is None
+            said = await client.call_tool("say", {"text": "x"})
+            assert said.structured == {"said": "x", "client": "me"}
+            await theirs.close()
+        await serving
+
+    asyncio.run(run())
+
+
+def test_many_calls_at_once_find_their_answers() -> None:
+    async def scenario(client: Client) -> None:
+        texts = [str(n) for n in range(300)]
+        results = await asyncio.gather(*(client.call_tool("say", {"text": t}) for t in texts))
+        assert [r.structured and r.structured["said"] for r in results] == texts
+
+    meet(list(EXAMPLE), scenario)
+
+
+def test_noise_is_skipped_and_never_answered() -> None:
+    async def scenario(client: Client) -> None:
+        first, second = await client.request("one"), await client.request("two", {"a": 1})
+        assert first["heard"] == {"jsonrpc": "2.0", "id": 2, "method": "one"}
+        expected = {"jsonrpc": "2.0", "id": 3, "method": "two", "params": {"a": 1}}
+        assert second["heard"] == expected
+
+    meet(fake("noisy"), scenario)
+
+
+def test_a_server_may_ask() -> None:
+    async def scenario(client: Client) -> None:
+        result: Any = await client.request("x")
+        ping, roots = result["told"]
+        assert ping == {"jsonrpc": "2.0", "id": "p", "result": {}}
+        assert roots["error"]["code"] == -32601
+
+    meet(fake("asking"), scenario)
+
+
+def test_all_pages_are_listed_and_a_circle_ends() -> None:
+    async def scenario(client: Client) -> None:
+        assert [tool["name"] for tool in await client.list_tools()] == ["a", "b", "c"]
+
+    meet(fake("paged"), scenario)
+
+
+def test_progress_is_passed_on() -> None:
+    async def scenario(client: Client) -> None:
+        heard: list[tuple[float, float | None, str | None]] = []
+        result = await client.call_tool("x", {}, on_progress=lambda *said: heard.append(said))
+        assert (result.text, result.structured) == ("done", None)
+        assert heard == [(1, 4, "so far"), (2.5, None, None)]
+
+    meet(fake("reporting"), scenario)
+
+
+def test_an_error_is_told_with_its_data() -> None:
+    async def scenario(client: Client) -> None:
+        with pytest.raises(RequestFailed, match="Unknown tool") as caught:
+            await client.request("x")
+        assert (caught.value.code, caught.value.data) == (-32602, {"name": "x"})
+        with pytest.raises(RequestFailed, match="malformed result"):
+            await client.request("x")
+
+    meet(fake("failing"), scenario)
+
+
+def test_a_call_given_up_is_cancelled_and_its_late_answer_ignored() -> None:
+    async def scenario(client: Client) -> None:
+        with pytest.raises(RequestTimedOut, match=r"no answer to slow within 0\.05 s"):
+            await client.request("slow", timeout_s=0.05)
+        abandoned = asyncio.create_task(client.request("dropped"))
+        await asyncio.sleep(0)
+        abandoned.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await abandoned
+        result: Any = await client.request("report")
+        slow, slow_cancelled, dropped, dropped_cancelled = result["told"]
+        assert slow_cancelled["method"] == dropped_cancelled["method"] == "notifications/cancelled"
+        assert slow_cancelled["params"]["requestId"] == slow["id"]
+        assert dropped_cancelled["params"]["requestId"] == dropped["id"]
+
+    meet(fake("mute"), scenario)
+
+
+def test_a_server_that_dies_is_told_with_its_last_words() -> None:
+    async def scenario(client: Client) -> None:
+        with pytest.raises(ServerGone, match=r"exit status 3.*last words") as caught:
+            await client.request("x")
+        assert caught.value.returncode == 3
+        assert len(caught.value.stderr_tail) <= 8192
+        with pytest.raises(ServerGone):
+            await client.request("again")
+
+    meet(fake("dying"), scenario)
+
+
+def test_a_killed_server_is_gone() -> None:
+    async def scenario(client: Client) -> None:
+        waiting = asyncio.create_task(client.call_tool("wait", {"seconds": 60}))
+        await client.request("ping")
+        client.kill()
+        with pytest.raises(ServerGone) as caught:
+            await waiting
+        assert caught.value.returncode == -9
+
+    meet(list(EXAMPLE), scenario)
+
+
+def test_stderr_is_drained() -> None:
+    async def scenario(client: Client) -> None:
+        await client.request("x")
+        assert set(client.stderr_tail) <= {"y"}
+
+    meet(fake("chatty"), scenario)
+
+
+@pytest.mark.parametrize(
+    ("command", "kind", "text"),
+    [
+        (fake("wordless"), ServerGone, "no credentials"),
+        (fake("future"), ClientError, "2099-01-01"),
+        (fake("silent"), RequestTimedOut, "no answer to initialize"),
+        (["/no/such/program"], ServerGone, "No such file"),
+    ],
+    ids=["exits", "version", "silent", "missing"],
+)
+def test_a_handshake_that_fails_is_told(
+    command: list[str], kind: type[ClientError], text: str
+) -> None:
+    with pytest.raises(kind, match=text):
+        asyncio.run(Client.start(command, cwd=str(ROOT), timeout_s=1.0))
+
+
+@pytest.mark.ci
+def test_a_server_that_will_not_leave_is_killed_with_all_it_started() -> None:
+    children: list[int] = []
+    started = time.monotonic()
+
+    async def scenario(client: Client) -> None:
+        children.append(int(client.instructions or ""))
+        assert is_running(children[0])
+
+    meet(fake("stubborn"), scenario)
+    assert time.monotonic() - started < 8
+    assert not is_running(children[0])
+
+
+def test_without_an_event_loop() -> None:
+    with BlockingClient(list(EXAMPLE), cwd=str(ROOT), client_name="sync") as client:
+        assert client.server_name == "example"
+        assert len(client.list_tools()) == 6
+        said = client.call_tool("say", {"text": "x"})
+        assert said.structured == {"said": "x", "client": "sync"}
+        client.notify("notifications/unknown")
+        assert client.request("ping") == {}
+        with pytest.raises(RequestTimedOut):
+            client.call_tool("wait", {"seconds": 60}, timeout_s=0.05)
+        pid = client.pid
+    assert pid is not None
+    assert not is_running(pid)
+    client.close()
+
+
+def test_a_blocking_client_that_cannot_start_says_why() -> None:
+    with pytest.raises(ServerGone, match="no credentials"):
+        BlockingClient(fake("wordless"), cwd=str(ROOT))
