@@ -25,7 +25,7 @@ from .errors import (
     ServerGone,
 )
 from .lifecycle import HANDSHAKE_LATEST, HANDSHAKE_VERSIONS
-from .limits import REQUEST_TIMEOUT_S, TERMINATE_TIMEOUT_S
+from .limits import PAGES_MAX, REQUEST_TIMEOUT_S, TERMINATE_TIMEOUT_S
 from .message import ErrorResponse, Malformed, Notification, Request, Response
 from .transport import Transport
 
@@ -119,20 +119,21 @@ class Client:
         return self._child.stderr_tail if self._child else ""
 
     async def list_tools(self) -> list[Mapping[str, object]]:
-        """Every tool's entry, of all pages."""
+        """Every tool's entry, of all pages up to ``PAGES_MAX``."""
         tools: list[Mapping[str, object]] = []
-        seen: set[object] = set()
+        seen: set[str] = set()
         params: Mapping[str, object] = {}
-        while True:
+        for _ in range(PAGES_MAX):
             page = await self.request("tools/list", params)
             entries = page.get("tools")
             tools += [each for each in _list(entries) if isinstance(each, Mapping)]
             cursor = page.get("nextCursor")
             # An empty cursor is one; a repeated one would go round for ever.
-            if cursor is None or cursor in seen:
-                return tools
+            if not isinstance(cursor, str) or cursor in seen:
+                break
             seen.add(cursor)
             params = {"cursor": cursor}
+        return tools
 
     async def call_tool(
         self,

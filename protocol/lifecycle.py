@@ -18,7 +18,7 @@ from enum import Enum
 from typing import Final
 
 from .errors import ErrorCode, RpcError
-from .message import Request
+from .message import Request, well_formed
 
 HANDSHAKE_VERSIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 HANDSHAKE_LATEST: Final = HANDSHAKE_VERSIONS[-1]
@@ -142,4 +142,4 @@ def _name(client_info: object) -> str | None:
     name = client_info.get("name") if isinstance(client_info, Mapping) else None
     if not isinstance(name, str) or not name:
         return None
-    return name.encode("utf-8", "replace").decode("utf-8")
+    return well_formed(name)

@@ -64,6 +64,9 @@ PARENT_POLL_S: Final = 1.0
 REQUEST_TIMEOUT_S: Final = 30.0
 """A client's patience for one answer unless told otherwise: hosts give 60 s or less."""
 
+PAGES_MAX: Final = 100
+"""Of one list, asked for by a client: a server whose cursors never end must not hold it."""
+
 TERMINATE_TIMEOUT_S: Final = 2.0
 """A client's patience for a server to leave, after its input ends and again after SIGTERM."""
 

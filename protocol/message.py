@@ -137,10 +137,15 @@ def compact(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
+def well_formed(text: str) -> str:
+    """Text that may be stored or shown: what is not Unicode becomes U+FFFD."""
+    return re.sub(_SURROGATE, "\ufffd", text)
+
+
 def excerpt(text: str) -> str:
     """The start of a peer's own words, fit for an error message."""
     short = text if len(text) <= QUOTE_CHARS_MAX else text[:QUOTE_CHARS_MAX] + "…"
-    return re.sub(_SURROGATE, "\ufffd", short)
+    return well_formed(short)
 
 
 def is_id(value: object) -> bool:
