@@ -297,17 +297,18 @@ class _Session:
         except ToolError as error:
             raised = error
             return failure(error)
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
             raised = error
+            task = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and task and task.cancelling():
+                raise
             # Its text may quote what the user stored; its type does not.
             message = f"{tool.name} failed unexpectedly ({type(error).__name__})"
             return failure(ToolError("INTERNAL", message))
-        except asyncio.CancelledError as error:
-            raised = error
-            raise
         finally:
             if self._server.on_call:
-                self._server.on_call(tool.name, perf_counter() - started_s, raised)
+                with contextlib.suppress(Exception):  # a log that fails must not cost an answer
+                    self._server.on_call(tool.name, perf_counter() - started_s, raised)
 
     def _reporter(self, id_: Id, context: Context) -> Report:
         task = asyncio.current_task()

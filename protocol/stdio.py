@@ -14,6 +14,7 @@ whatever a library prints cannot corrupt the wire, nor a child process read from
 """
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -60,6 +61,8 @@ async def _live(
     finally:
         await closing()
         await transport.close()
+    with contextlib.suppress(asyncio.CancelledError):
+        await serving
 
 
 def _claim() -> tuple[int, int]:

@@ -27,7 +27,9 @@ class Say:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fail:
-    how: Annotated[Literal["politely", "badly", "not a number", "no json"], Field("In which way.")]
+    how: Annotated[
+        Literal["politely", "badly", "not a number", "no json", "cancelled"], Field("In which way.")
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +63,8 @@ async def fail(arguments: Fail, call: Call) -> Mapping[str, object]:
             return {"value": float("nan")}
         case "no json":
             return {"value": object()}
+        case "cancelled":
+            raise asyncio.CancelledError  # as one that waits for a future of somebody else
 
 
 async def fill(arguments: Fill, call: Call) -> Mapping[str, object]:

@@ -228,6 +228,10 @@ ROWS: dict[str, tuple[list[object], list[Check]]] = {
     ),
     "the tool refuses": ([call("fail", {"how": "politely"})], [refuses("CONFLICT")]),
     "the tool breaks": ([call("fail", {"how": "badly"})], [refuses("INTERNAL")]),
+    "the tool says it was cancelled": (
+        [call("fail", {"how": "cancelled"})],
+        [refuses("INTERNAL")],
+    ),
     "the result is not JSON": ([call("fail", {"how": "no json"})], [refuses("INTERNAL")]),
     "the result is not finite": ([call("fail", {"how": "not a number"})], [refuses("INTERNAL")]),
     "the answer is too long": (

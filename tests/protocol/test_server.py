@@ -148,6 +148,14 @@ def test_every_call_is_reported_with_what_ended_it() -> None:
     assert calls == [("say", "None"), ("fail", "the secret"), ("say", "text: required")]
 
 
+def test_a_log_that_fails_costs_no_answer() -> None:
+    def full(name: str, took_s: float, raised: BaseException | None) -> None:
+        raise OSError("the disk is full")
+
+    (answer,) = conversation(example(full), call("say", {"text": "x"}))
+    assert says("x")(answer)
+
+
 def test_unreadable_lines_are_answered_only_so_often() -> None:
     answers = talk(*[b"noise\n"] * (PARSE_ERRORS_ANSWERED_MAX + 5), PING)
     assert [answer["id"] for answer in answers] == [None] * PARSE_ERRORS_ANSWERED_MAX + [9]
