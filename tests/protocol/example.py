@@ -28,7 +28,7 @@ class Say:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fail:
     how: Annotated[
-        Literal["politely", "badly", "not a number", "no json", "cancelled"], Field("In which way.")
+        Literal["politely", "badly", "not a number", "no json", "cancelled"], Field("How.")
     ]
 
 
