@@ -1,63 +1,102 @@
 """Records to bytes and back: the payloads that the log frames carry.
 
-    put     := head session tool_call_id writer tag* relation* source* summary content
-    head    := id: 16 bytes            timestamp: i64          updated_at: i64
-               revision: u32           role: u8                tier: u8, 0 = none
-               kind: u8                importance: u8          session_len: u16
-               tool_call_id_len: u16   summary_len: u16        tags: u8
-               relations: u8           sources: u8             presence: u8
-               writer_len: u8          0: u8                   content_len: u32     56 bytes
-    tag     := len: u8   text
-    relation:= len: u8   type text   target id: 16 bytes
-    source  := id: 16 bytes
-    presence:= bit 0: has a tool_call_id   bit 1: has a summary
+    put      := head session tool_call_id writer tag* relation* source* summary content
+    head     := id: 16 bytes            timestamp: i64          updated_at: i64
+                revision: u32           role: u8                tier: u8, 0 = none
+                kind: u8                importance: u8          session_len: u16
+                tool_call_id_len: u16   summary_len: u16        tags: u8
+                relations: u8           sources: u8             presence: u8
+                writer_len: u8          0: u8                   content_len: u32     56 bytes
+    presence := bit 0: has a tool_call_id   bit 1: has a summary
+    update   := id: 16 bytes   updated_at: i64   revision: u32 (the new one)
+                mask: u32      content_len: u32  0: u32                              40 bytes
+                then, where the mask has its bit, in this order:
+                1 tool_call_id: optional   2 tags: u8 tag*   3 tier: u8   4 kind: u8
+                5 importance: u8   6 summary: optional   7 relations: u8 relation*
+                8 sources: u8 source*   0 content
+    delete   := id: 16 bytes   deleted_at: i64   revision: u32 (the last)   0: u32   32 bytes
+    tag      := len: u8   text
+    relation := len: u8   type text   target id: 16 bytes
+    source   := id: 16 bytes
+    optional := len: u16 (0xFFFF = none)   text
 
 Integers are little-endian, ids big-endian, text UTF-8. Words (role, tier, kind) are stored as
-their place in ``convmem.message``. The content comes last, so that a row of the state finds it
-by its length alone. Record types are never reused.
+their place in ``convmem.message``. Record types and mask bits are never reused.
 """
 
 import struct
+from collections.abc import Callable, Mapping
 from enum import IntEnum
 from functools import lru_cache
+from typing import Any, assert_never
 
 from convmem import limits
 from convmem.errors import InvalidRecord
 from convmem.ids import ID_BYTES
 from convmem.message import KINDS, NO_METADATA, ROLES, TIERS, Message, Metadata, Relation
-from convmem.records import PutMessage, Record
+from convmem.records import DeleteMessage, PutMessage, Record, UpdateMessage
 
 
 class RecordType(IntEnum):
     """The type byte of a frame or batch item, as the log carries it."""
 
     PUT_MESSAGE = 1
+    UPDATE_MESSAGE = 2
+    DELETE_MESSAGE = 3
 
 
 KNOWN_TYPES = frozenset(RecordType)
 
-_HEAD = struct.Struct("<16sqqIBBBBHHHBBBBBxI")
-assert _HEAD.size == 56
+_PUT = struct.Struct("<16sqqIBBBBHHHBBBBBxI")
+_UPDATE = struct.Struct("<16sqIII4x")
+_DELETE = struct.Struct("<16sqI4x")
+assert (_PUT.size, _UPDATE.size, _DELETE.size) == (56, 40, 32)
 
 _HAS_TOOL_CALL_ID = 1
 _HAS_SUMMARY = 2
-_ROLE_CODES = {role: code for code, role in enumerate(ROLES)}
-_KIND_CODES = {kind: code for code, kind in enumerate(KINDS)}
+_NONE = 0xFFFF
+_CONTENT = "content"
+# In the order of their mask bits; content is bit 0 and comes last, as in a put.
+_CHANGEABLE = (
+    "tool_call_id",
+    "tags",
+    "memory_tier",
+    "memory_kind",
+    "importance",
+    "summary",
+    "relations",
+    "source_message_ids",
+)
 _TIERS_OR_NONE = (None, *TIERS)
-_TIER_CODES = {tier: code for code, tier in enumerate(_TIERS_OR_NONE)}
 
 
 def encode(record: Record) -> tuple[RecordType, bytes]:
     """The type and the payload that stand for a record in the log."""
-    return RecordType.PUT_MESSAGE, _encode_put(record.message)
+    match record:
+        case PutMessage(message):
+            return RecordType.PUT_MESSAGE, _encode_put(message)
+        case UpdateMessage():
+            return RecordType.UPDATE_MESSAGE, _encode_update(record)
+        case DeleteMessage(message_id, deleted_at, revision):
+            payload = _DELETE.pack(message_id, deleted_at, revision)
+            return RecordType.DELETE_MESSAGE, payload
+        case _:
+            assert_never(record)
 
 
 def decode(record_type: int, payload: bytes) -> Record:
     """The record of a payload. Raises InvalidRecord where the bytes cannot be one."""
     try:
-        match RecordType(record_type):
+        known = RecordType(record_type)
+        match known:
             case RecordType.PUT_MESSAGE:
                 return PutMessage(_decode_put(payload))
+            case RecordType.UPDATE_MESSAGE:
+                return _decode_update(payload)
+            case RecordType.DELETE_MESSAGE:
+                return DeleteMessage(*_DELETE.unpack(payload))
+            case _:
+                assert_never(known)
     except (struct.error, IndexError, UnicodeDecodeError) as error:
         raise InvalidRecord(f"record of type {record_type}: {error}") from error
 
@@ -71,14 +110,14 @@ def _encode_put(message: Message) -> bytes:
     content = message.content.encode()
     presence = (metadata.tool_call_id is not None) * _HAS_TOOL_CALL_ID
     presence |= (metadata.summary is not None) * _HAS_SUMMARY
-    head = _HEAD.pack(
+    head = _PUT.pack(
         message.message_id,
         message.timestamp,
         message.updated_at,
         message.revision,
-        _ROLE_CODES[message.role],
-        _TIER_CODES[metadata.memory_tier],
-        _KIND_CODES[metadata.memory_kind],
+        ROLES.index(message.role),
+        _TIERS_OR_NONE.index(metadata.memory_tier),
+        KINDS.index(metadata.memory_kind),
         metadata.importance,
         len(session),
         len(tool_call_id),
@@ -90,8 +129,8 @@ def _encode_put(message: Message) -> bytes:
         len(writer),
         len(content),
     )
-    tags = b"".join(_short(tag) for tag in metadata.tags)
-    relations = b"".join(_short(link.type) + link.message_id for link in metadata.relations)
+    tags = b"".join(map(_short, metadata.tags))
+    relations = b"".join(map(_relation, metadata.relations))
     sources = b"".join(metadata.source_message_ids)
     return b"".join(
         (head, session, tool_call_id, writer, tags, relations, sources, summary, content)
@@ -103,30 +142,29 @@ def _decode_put(payload: bytes) -> Message:
         message_id, timestamp, updated_at, revision, role, tier, kind, importance,
         session_len, tool_call_id_len, summary_len, tags, relations, sources,
         presence, writer_len, content_len,
-    ) = _HEAD.unpack_from(payload)  # fmt: skip
-    reader = _Reader(payload, _HEAD.size)
+    ) = _PUT.unpack_from(payload)  # fmt: skip
+    reader = _Reader(payload, _PUT.size)
     session_id = reader.text(session_len)
     if tool_call_id_len or tags or relations or sources or presence:
         tool_call_id = reader.text(tool_call_id_len)
         writer = reader.text(writer_len)
         metadata = Metadata(  # arguments in the order of the bytes: each takes its own
             tool_call_id=tool_call_id if presence & _HAS_TOOL_CALL_ID else None,
-            tags=tuple(reader.short() for _ in range(tags)),
+            tags=reader.tags(tags),
             memory_tier=_TIERS_OR_NONE[tier],
             memory_kind=KINDS[kind],
-            importance=importance,
-            relations=tuple(Relation(reader.short(), reader.id()) for _ in range(relations)),
-            source_message_ids=tuple(reader.id() for _ in range(sources)),
+            importance=_importance(importance),
+            relations=reader.relations(relations),
+            source_message_ids=reader.ids(sources),
             summary=reader.text(summary_len) if presence & _HAS_SUMMARY else None,
         )
     else:
         writer = reader.text(writer_len)
         metadata = _labels(tier, kind, importance)
     content = reader.text(content_len)
-    if reader.offset != len(payload):
-        raise InvalidRecord(f"{len(payload) - reader.offset} bytes after the content")
-    if importance > limits.IMPORTANCE_MAX or not revision or not session_len:
-        raise InvalidRecord("a message without a session or revision, or too important")
+    reader.end()
+    if not revision or not session_len:
+        raise InvalidRecord("a message without a session or a revision")
     return Message(
         message_id=message_id,
         session_id=session_id,
@@ -144,9 +182,46 @@ def _decode_put(payload: bytes) -> Message:
 def _labels(tier: int, kind: int, importance: int) -> Metadata:
     """Metadata that is labels only, as almost every message has it: shared."""
     metadata = Metadata(
-        memory_tier=_TIERS_OR_NONE[tier], memory_kind=KINDS[kind], importance=importance
+        memory_tier=_TIERS_OR_NONE[tier],
+        memory_kind=KINDS[kind],
+        importance=_importance(importance),
     )
     return NO_METADATA if metadata == NO_METADATA else metadata
+
+
+def _encode_update(update: UpdateMessage) -> bytes:
+    changes = update.changes
+    content = changes[_CONTENT].encode() if _CONTENT in changes else b""
+    mask = 1 if _CONTENT in changes else 0
+    fields = []
+    for bit, name in enumerate(_CHANGEABLE, start=1):
+        if name in changes:
+            mask |= 1 << bit
+            fields.append(_ENCODE_FIELD[name](changes[name]))
+    head = _UPDATE.pack(update.message_id, update.updated_at, update.revision, mask, len(content))
+    return b"".join((head, *fields, content))
+
+
+def _decode_update(payload: bytes) -> UpdateMessage:
+    message_id, updated_at, revision, mask, content_len = _UPDATE.unpack_from(payload)
+    if not mask or mask >> len(_CHANGEABLE) + 1 or revision < 2:
+        raise InvalidRecord(f"an update to revision {revision} of the fields {mask:#x}")
+    reader = _Reader(payload, _UPDATE.size)
+    changes: dict[str, Any] = {
+        name: _DECODE_FIELD[name](reader)
+        for bit, name in enumerate(_CHANGEABLE, start=1)
+        if mask >> bit & 1
+    }
+    if mask & 1:
+        changes[_CONTENT] = reader.text(content_len)
+    reader.end()
+    return UpdateMessage(message_id, updated_at, revision, changes)
+
+
+def _importance(value: int) -> int:
+    if value > limits.IMPORTANCE_MAX:
+        raise InvalidRecord(f"an importance of {value}")
+    return value
 
 
 def _short(text: str) -> bytes:
@@ -154,28 +229,78 @@ def _short(text: str) -> bytes:
     return bytes((len(data),)) + data
 
 
+def _relation(relation: Relation) -> bytes:
+    return _short(relation.type) + relation.message_id
+
+
+def _optional(text: str | None) -> bytes:
+    if text is None:
+        return _NONE.to_bytes(2, "little")
+    data = text.encode()
+    return len(data).to_bytes(2, "little") + data
+
+
 class _Reader:
     """Takes one field after the other; running short is an InvalidRecord, never a short field."""
 
-    __slots__ = ("offset", "payload")
+    __slots__ = ("_offset", "_payload")
 
     def __init__(self, payload: bytes, offset: int) -> None:
-        self.payload = payload
-        self.offset = offset
+        self._payload = payload
+        self._offset = offset
 
     def take(self, length: int) -> bytes:
-        end = self.offset + length
-        if len(self.payload) < end:
+        end = self._offset + length
+        if end > len(self._payload):
             raise InvalidRecord(f"a field of {length} bytes runs past the end")
-        field = self.payload[self.offset : end]
-        self.offset = end
+        field = self._payload[self._offset : end]
+        self._offset = end
         return field
+
+    def end(self) -> None:
+        if self._offset != len(self._payload):
+            raise InvalidRecord(f"{len(self._payload) - self._offset} bytes too many")
+
+    def byte(self) -> int:
+        return self.take(1)[0]
 
     def text(self, length: int) -> str:
         return self.take(length).decode()
 
-    def short(self) -> str:
-        return self.text(self.take(1)[0])
+    def optional(self) -> str | None:
+        length = int.from_bytes(self.take(2), "little")
+        return None if length == _NONE else self.text(length)
 
-    def id(self) -> bytes:
-        return self.take(ID_BYTES)
+    def short(self) -> str:
+        return self.text(self.byte())
+
+    def tags(self, count: int) -> tuple[str, ...]:
+        return tuple(self.short() for _ in range(count))
+
+    def relations(self, count: int) -> tuple[Relation, ...]:
+        return tuple(Relation(self.short(), self.take(ID_BYTES)) for _ in range(count))
+
+    def ids(self, count: int) -> tuple[bytes, ...]:
+        return tuple(self.take(ID_BYTES) for _ in range(count))
+
+
+_ENCODE_FIELD: Mapping[str, Callable[[Any], bytes]] = {
+    "tool_call_id": _optional,
+    "tags": lambda tags: bytes((len(tags), *b"".join(map(_short, tags)))),
+    "memory_tier": lambda tier: bytes((_TIERS_OR_NONE.index(tier),)),
+    "memory_kind": lambda kind: bytes((KINDS.index(kind),)),
+    "importance": lambda importance: bytes((importance,)),
+    "summary": _optional,
+    "relations": lambda links: bytes((len(links), *b"".join(map(_relation, links)))),
+    "source_message_ids": lambda sources: bytes((len(sources), *b"".join(sources))),
+}
+_DECODE_FIELD: Mapping[str, Callable[[_Reader], Any]] = {
+    "tool_call_id": _Reader.optional,
+    "tags": lambda reader: reader.tags(reader.byte()),
+    "memory_tier": lambda reader: _TIERS_OR_NONE[reader.byte()],
+    "memory_kind": lambda reader: KINDS[reader.byte()],
+    "importance": lambda reader: _importance(reader.byte()),
+    "summary": _Reader.optional,
+    "relations": lambda reader: reader.relations(reader.byte()),
+    "source_message_ids": lambda reader: reader.ids(reader.byte()),
+}

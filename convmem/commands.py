@@ -1,69 +1,156 @@
 """From what is asked to the record that grants it, or a refusal.
 
 Pure: clock and new ids come in as arguments. A decision reads the state and changes nothing;
-the caller makes the record durable, then applies it.
+the caller makes the record durable, applies it, and gives the answer.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import assert_never
 
-from convmem import ids
+from convmem import ids, operations, records
 from convmem.errors import Code, Refusal
 from convmem.limits import MESSAGE_ID_AHEAD_MS_MAX
-from convmem.message import Message, Metadata
-from convmem.operations import Command
-from convmem.records import PutMessage, Record
+from convmem.message import Message, Metadata, targets
+from convmem.operations import JsonObject, MessageCommand
+from convmem.records import Record
 from convmem.state import State
 
 
-def touched_ids(command: Command) -> frozenset[bytes]:
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """What to make durable, and what to answer then."""
+
+    record: Record
+    answer: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Nothing has to be written: the state is as asked already."""
+
+    answer: JsonObject
+
+
+def touched_ids(command: MessageCommand) -> frozenset[bytes]:
     """The message ids that a decision on the command depends on.
 
     Two commands that share one are never decided on the same state.
     """
-    named = {command.message_id} if command.message_id else set()
-    return frozenset(named | set(_targets(command.metadata)))
+    match command:
+        case operations.WriteMessage():
+            named = [command.message_id] if command.message_id else []
+            return frozenset([*named, *targets(command.metadata)])
+        case operations.UpdateMessage():
+            linked = targets(_metadata_of(command.changes))
+            return frozenset([command.message_id, *linked])
+        case operations.DeleteMessage():
+            return frozenset([command.message_id])
+        case _:
+            assert_never(command)
 
 
 def decide(
-    state: State, command: Command, now_ms: int, new_id: Callable[[], bytes]
-) -> Record | Message:
-    """The record to make durable, or the stored message if it says the same already.
+    state: State, command: MessageCommand, now_ms: int, new_id: Callable[[], bytes]
+) -> Granted | Settled:
+    """What a command leads to.
 
-    Raises Refusal: INVALID_ARGUMENT, NOT_FOUND (a link to nothing), CONFLICT.
+    Raises Refusal: INVALID_ARGUMENT, NOT_FOUND (the message, or a link's target), CONFLICT.
     """
+    match command:
+        case operations.WriteMessage():
+            return _write(state, command, now_ms, new_id)
+        case operations.UpdateMessage():
+            return _update(state, command, now_ms)
+        case operations.DeleteMessage():
+            return _delete(state, command, now_ms)
+        case _:
+            assert_never(command)
+
+
+def _write(
+    state: State, command: operations.WriteMessage, now_ms: int, new_id: Callable[[], bytes]
+) -> Granted | Settled:
     if command.message_id is not None:
         row = state.messages.row(command.message_id)
         if row is not None:
-            return _repeated(state.message(row), command)
+            return _repeat(state, row, command)
         _check_not_ahead(command.message_id, now_ms)
     _check_links(state, command.metadata)
-    return PutMessage(
-        Message(
-            message_id=command.message_id or new_id(),
-            session_id=command.session_id,
-            timestamp=now_ms,
-            updated_at=now_ms,
-            revision=1,
-            role=command.role,
-            content=command.content,
-            metadata=command.metadata,
-            written_by=command.client_id,
-        )
+    message = Message(
+        message_id=command.message_id or new_id(),
+        session_id=command.session_id,
+        timestamp=now_ms,
+        updated_at=now_ms,
+        revision=1,
+        role=command.role,
+        content=command.content,
+        metadata=command.metadata,
+        written_by=command.client_id,
     )
+    return Granted(records.PutMessage(message), _written(message, created=True))
 
 
-def _repeated(stored: Message, command: Command) -> Message:
-    """The stored message, if writing it again would change nothing."""
+def _repeat(state: State, row: int, command: operations.WriteMessage) -> Settled:
+    """Writing a message again settles it, if it would change nothing."""
+    name = ids.to_text(state.messages.id(row))
+    if state.messages.is_deleted(row):
+        raise Refusal(Code.CONFLICT, f"message_id {name} was deleted", message_id=name)
+    stored = state.message(row)
     asked = (command.session_id, command.role, command.content, command.metadata)
-    if asked == (stored.session_id, stored.role, stored.content, stored.metadata):
-        return stored
-    raise Refusal(
-        Code.CONFLICT,
-        f"message_id {ids.to_text(stored.message_id)} is taken by another message; "
-        "leave message_id out to have a new one assigned",
-        message_id=ids.to_text(stored.message_id),
-        current_revision=stored.revision,
-    )
+    if asked != (stored.session_id, stored.role, stored.content, stored.metadata):
+        raise Refusal(
+            Code.CONFLICT,
+            f"message_id {name} is taken by another message; leave it out to have a new one",
+            message_id=name,
+            current_revision=stored.revision,
+        )
+    return Settled(_written(stored, created=False))
+
+
+def _update(state: State, command: operations.UpdateMessage, now_ms: int) -> Granted | Settled:
+    row = _expected_row(state, command.message_id, command.expected_revision)
+    message = state.message(row)
+    changes = {
+        name: value for name, value in command.changes.items() if value != _field(message, name)
+    }
+    if not changes:
+        return Settled(_updated(message, []))
+    _check_links(state, _metadata_of(changes))
+    update = records.UpdateMessage(message.message_id, now_ms, message.revision + 1, changes)
+    return Granted(update, _updated(records.updated(message, update), list(changes)))
+
+
+def _delete(state: State, command: operations.DeleteMessage, now_ms: int) -> Granted:
+    row = _expected_row(state, command.message_id, command.expected_revision)
+    session_id = state.session_of(row)
+    if command.session_id not in (None, session_id):
+        raise Refusal(
+            Code.CONFLICT,
+            f"session_id: message {ids.to_text(command.message_id)} is not in session "
+            f"{command.session_id!r}; nothing was deleted",
+        )
+    revision = state.messages.revision(row)
+    answer: JsonObject = {"message_id": ids.to_text(command.message_id), "revision": revision}
+    return Granted(records.DeleteMessage(command.message_id, now_ms, revision), answer)
+
+
+def _expected_row(state: State, message_id: bytes, expected_revision: int | None) -> int:
+    """The row of a message that is there, with the expected revision where one is given."""
+    row = state.messages.live_row(message_id)
+    if row is None:
+        raise Refusal(
+            Code.NOT_FOUND, f"message_id: the store holds no message {ids.to_text(message_id)}"
+        )
+    revision = state.messages.revision(row)
+    if expected_revision not in (None, revision):
+        raise Refusal(
+            Code.CONFLICT,
+            f"expected_revision {expected_revision} is not the message's revision {revision}; "
+            "read it again and decide anew",
+            current_revision=revision,
+        )
+    return row
 
 
 def _check_not_ahead(message_id: bytes, now_ms: int) -> None:
@@ -78,7 +165,7 @@ def _check_not_ahead(message_id: bytes, now_ms: int) -> None:
 
 
 def _check_links(state: State, metadata: Metadata) -> None:
-    missing = [target for target in _targets(metadata) if state.messages.row(target) is None]
+    missing = [id_ for id_ in targets(metadata) if state.messages.live_row(id_) is None]
     if missing:
         names = [ids.to_text(target) for target in missing]
         raise Refusal(
@@ -88,6 +175,31 @@ def _check_links(state: State, metadata: Metadata) -> None:
         )
 
 
-def _targets(metadata: Metadata) -> list[bytes]:
-    related = [relation.message_id for relation in metadata.relations]
-    return [*related, *metadata.source_message_ids]
+_METADATA_FIELDS = frozenset(field.name for field in fields(Metadata))
+
+
+def _metadata_of(changes: operations.Changes) -> Metadata:
+    """The changed fields of metadata, the others as if nothing were known."""
+    return Metadata(**{name: changes[name] for name in changes if name in _METADATA_FIELDS})
+
+
+def _field(message: Message, name: str) -> object:
+    return message.content if name == "content" else getattr(message.metadata, name)
+
+
+def _written(message: Message, *, created: bool) -> JsonObject:
+    return {
+        "message_id": ids.to_text(message.message_id),
+        "timestamp": message.timestamp,
+        "revision": message.revision,
+        "created": created,
+    }
+
+
+def _updated(message: Message, changed: list[str]) -> JsonObject:
+    return {
+        "message_id": ids.to_text(message.message_id),
+        "revision": message.revision,
+        "updated_at": message.updated_at,
+        "changed": changed,
+    }

@@ -1,8 +1,8 @@
-"""The owner of a store: one log, one state, and the loop that commits to both.
+"""The owner of a store on an event loop: the loop that commits, and the one writer thread.
 
-A write is decided on the state, appended and flushed by the one writer thread, applied, and
-only then answered: nobody reads what a crash could take back. While one frame is being
-flushed the next batch forms, so writes that arrive together share a flush. Reads are answered
+A write is decided on the state, appended and flushed by the writer thread, applied, and only
+then answered: nobody reads what a crash could take back. While one frame is being flushed
+the next batch forms, so writes that arrive together share a flush. Reads are answered
 meanwhile, from the state as last applied.
 
 The engine promises: log order is apply order; a refused command leaves no trace; no command
@@ -12,40 +12,22 @@ waits forever; a store that failed refuses writes for good and still answers rea
 import asyncio
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
-from convmem import codec, commands, host, ids, views
-from convmem.errors import Code, InvalidRecord, Refusal
-from convmem.health import health
-from convmem.message import Message
-from convmem.operations import Command, JsonObject, Query, ReadHealth
-from convmem.records import Place, Record
-from convmem.state import State
-from convmem.storage import (
-    BATCH_BYTES_MAX,
-    Disk,
-    DiskFull,
-    Entry,
-    Environment,
-    LogError,
-    OsDisk,
-    StorageError,
-    Store,
-    StoreLocked,
-    batch_record_bytes,
-)
-from convmem.storage import InvalidRecord as RejectedEntry
-from convmem.storage import Record as LogRecord
-
-_CLOSING = "the server is shutting down; nothing was written"
+from convmem import codec
+from convmem.commands import Granted, Settled, touched_ids
+from convmem.errors import Code, Refusal
+from convmem.ledger import Ledger
+from convmem.operations import JsonObject, MessageCommand, Query
+from convmem.storage import BATCH_BYTES_MAX, Record, batch_record_bytes
 
 
 @dataclass(slots=True)
 class _Waiting:
     """A command on its way, and the one who waits for its answer."""
 
-    command: Command
+    command: MessageCommand
     answer: asyncio.Future[JsonObject]
 
     def succeed(self, answer: JsonObject) -> None:
@@ -58,45 +40,33 @@ class _Waiting:
 
 
 @dataclass(slots=True)
-class _Granted:
-    """A command that was decided: the record to make durable, and its bytes."""
+class _Write:
+    """A command that was granted: what to make durable, and who waits for it."""
 
     waiting: _Waiting
-    record: Record
-    entry: LogRecord
+    granted: Granted
+    entry: Record
 
 
 class Engine:
-    """A memory in this process. Create it with ``Engine.open``; one event loop uses it."""
+    """A memory in this process. One event loop uses it."""
 
-    @classmethod
-    def open(cls, data_dir: Path) -> "Engine":
-        """Lock, recover and replay the store of a directory. Blocks. Raises Refusal."""
-        environment = Environment(
-            now_ms=host.now_ms, random_bytes=host.random_bytes, host_id=host.host_id()
-        )
-        try:
-            return cls(OsDisk(data_dir), environment)
-        except StorageError as error:
-            raise refusal(error) from error
-
-    def __init__(self, disk: Disk, environment: Environment) -> None:
-        self._disk = disk
-        self._environment = environment
-        self._state = State(self._read)
-        self._store = Store.open(
-            disk, environment, known_types=codec.KNOWN_TYPES, replay=self._replay
-        )
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="convmem-writer")
         self._waiting: deque[_Waiting] = deque()
         self._committer: asyncio.Task[None] | None = None
-        self._last_id = self._state.last_id  # and of every id given out since
         self._closed = False
 
-    async def execute(self, command: Command) -> JsonObject:
+    @classmethod
+    def open(cls, data_dir: Path) -> "Engine":
+        """Open the store of a directory. Blocks. Raises Refusal."""
+        return cls(Ledger.open(data_dir))
+
+    async def execute(self, command: MessageCommand) -> JsonObject:
         """Grant a command: durable and applied when this returns. Raises Refusal."""
         if self._closed:
-            raise Refusal(Code.BUSY, _CLOSING)
+            raise Refusal(Code.BUSY, "the server is shutting down; nothing was written")
         loop = asyncio.get_running_loop()
         waiting = _Waiting(command, loop.create_future())
         self._waiting.append(waiting)
@@ -106,12 +76,7 @@ class Engine:
 
     async def query(self, query: Query) -> JsonObject:
         """Answer a query from the state as last applied. Raises Refusal."""
-        try:
-            if isinstance(query, ReadHealth):
-                return health(self._state, self._store.status(), self._disk.path)
-            return views.answer(self._state, query)
-        except StorageError as error:
-            raise refusal(error) from error
+        return self._ledger.answer(query)
 
     async def close(self) -> None:
         """Finish the writes that were accepted, then let go of the store."""
@@ -119,117 +84,59 @@ class Engine:
         if self._committer is not None:
             await self._committer
         self._writer.shutdown()
-        self._store.close()
+        self._ledger.close()
 
     async def _commit(self) -> None:
         try:
             while self._waiting:
-                await self._commit_batch(self._next_batch())
+                if batch := self._next_batch():
+                    await self._commit_batch(batch)
         finally:
             self._committer = None
 
-    async def _commit_batch(self, batch: list[_Granted]) -> None:
-        if not batch:
-            return
+    async def _commit_batch(self, batch: list[_Write]) -> None:
         loop = asyncio.get_running_loop()
+        records = [write.entry for write in batch]
         try:
-            entries = await loop.run_in_executor(
-                self._writer, self._store.append, [granted.entry for granted in batch]
-            )
-            for granted, entry in zip(batch, entries, strict=True):
-                self._state.apply(granted.record, _place(entry))
+            entries = await loop.run_in_executor(self._writer, self._ledger.append, records)
+            for write, entry in zip(batch, entries, strict=True):
+                self._ledger.apply(write.granted.record, entry)
         except Exception as error:
-            answer = refusal(error) if isinstance(error, StorageError) else error
-            for granted in batch:
-                granted.waiting.fail(answer)
-            return
-        for granted in batch:
-            granted.waiting.succeed(_written(granted.record.message, created=True))
+            for write in batch:
+                write.waiting.fail(error)
+        else:
+            for write in batch:
+                write.waiting.succeed(write.granted.answer)
 
-    def _next_batch(self) -> list[_Granted]:
+    def _next_batch(self) -> list[_Write]:
         """The longest run of waiting commands that fits one frame and shares no message."""
-        batch: list[_Granted] = []
+        batch: list[_Write] = []
         batch_bytes = 0
         touched: set[bytes] = set()
         while self._waiting:
-            needed = commands.touched_ids(self._waiting[0].command)
+            needed = touched_ids(self._waiting[0].command)
             if not touched.isdisjoint(needed):
                 break
-            granted = self._grant(self._waiting[0])
-            if granted is not None:
-                batch_bytes += batch_record_bytes(len(granted.entry.payload))
+            write = self._decide(self._waiting[0])
+            if write is not None:
+                batch_bytes += batch_record_bytes(len(write.entry.payload))
                 if batch and batch_bytes > BATCH_BYTES_MAX:
                     break
-                batch.append(granted)
+                batch.append(write)
                 touched |= needed
             self._waiting.popleft()
         return batch
 
-    def _grant(self, waiting: _Waiting) -> _Granted | None:
+    def _decide(self, waiting: _Waiting) -> _Write | None:
         """Decide a command, and answer it at once where nothing has to be written."""
         if waiting.answer.done():  # cancelled before it was begun
             return None
-        now_ms = self._environment.now_ms()
         try:
-            decided = commands.decide(
-                self._state, waiting.command, now_ms, lambda: self._new_id(now_ms)
-            )
+            decided = self._ledger.decide(waiting.command)
         except Exception as error:
-            waiting.fail(refusal(error) if isinstance(error, StorageError) else error)
+            waiting.fail(error)
             return None
-        if isinstance(decided, Message):
-            waiting.succeed(_written(decided, created=False))
+        if isinstance(decided, Settled):
+            waiting.succeed(decided.answer)
             return None
-        self._last_id = max(self._last_id, decided.message.message_id)
-        return _Granted(waiting, decided, LogRecord(*codec.encode(decided)))
-
-    def _new_id(self, now_ms: int) -> bytes:
-        return ids.successor(
-            self._last_id, now_ms, self._environment.random_bytes(ids.RANDOM_BYTES)
-        )
-
-    def _replay(self, entry: Entry) -> None:
-        try:
-            self._state.apply(codec.decode(entry.type, entry.payload), _place(entry))
-        except InvalidRecord as error:
-            raise RejectedEntry(str(error)) from error
-
-    def _read(self, place: Place) -> Record:
-        return codec.decode(*self._store.read(place.frame_offset, place.start))
-
-
-def refusal(error: StorageError) -> Refusal:
-    """What a caller is told of a failing store: the one place where the two meet."""
-    match error:
-        case StoreLocked():
-            return Refusal(
-                Code.BUSY,
-                f"{error}; close that client, or give this one another --data-dir",
-                holder=asdict(error.holder) if error.holder else None,
-            )
-        case DiskFull():
-            return Refusal(
-                Code.DISK_FULL, f"{error}; nothing was written. Free some space and try again"
-            )
-        case LogError():
-            return Refusal(
-                Code.STORE_FAILED,
-                f"{error}; nothing was changed. Keep a copy of the data directory",
-                file=error.name,
-                offset=error.offset,
-            )
-        case _:
-            return Refusal(Code.STORE_FAILED, str(error))
-
-
-def _place(entry: Entry) -> Place:
-    return Place(entry.frame_offset, entry.start)
-
-
-def _written(message: Message, *, created: bool) -> JsonObject:
-    return {
-        "message_id": ids.to_text(message.message_id),
-        "timestamp": message.timestamp,
-        "revision": message.revision,
-        "created": created,
-    }
+        return _Write(waiting, decided, Record(*codec.encode(decided.record)))

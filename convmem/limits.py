@@ -43,6 +43,13 @@ REPLY_LINE_BYTES_MAX = 8 << 20
 PAGE_ITEMS_DEFAULT = 50
 PAGE_ITEMS_MAX = 1000
 
+# The view around a message: a glance, not a transcript.
+NEIGHBOURS_DEFAULT = 3
+NEIGHBOURS_MAX = 50
+RELATION_DEPTH_DEFAULT = 1
+RELATION_DEPTH_MAX = 2
+RELATED_MAX = 200
+
 # A window of one message's content, for what does not fit into a page.
 WINDOW_BYTES_DEFAULT = 4096
 WINDOW_BYTES_MAX = 64 << 10

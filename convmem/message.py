@@ -61,3 +61,9 @@ class Message:
     content: str
     metadata: Metadata = NO_METADATA
     written_by: str | None = None
+
+
+def targets(metadata: Metadata) -> list[bytes]:
+    """The ids of the messages that a message points to: its relations, then its sources."""
+    related = [relation.message_id for relation in metadata.relations]
+    return [*related, *metadata.source_message_ids]

@@ -7,12 +7,16 @@ by then; what only the store can judge (targets, revisions, cursors) has not.
 This module is imported before the host is greeted: it must stay light.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from convmem.message import NO_METADATA, Metadata, Role
 
 Order = Literal["newest_first", "oldest_first"]
+
+Changes = Mapping[str, Any]
+"""New values of a message's fields: ``content`` and the field names of ``Metadata``."""
 
 JsonObject = dict[str, object]
 """An answer: what a reply carries, ready to be written as JSON."""
@@ -30,6 +34,26 @@ class WriteMessage:
     content: str
     metadata: Metadata = NO_METADATA
     message_id: bytes | None = None
+    client_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateMessage:
+    """Change some of a message, if it still has the expected revision."""
+
+    message_id: bytes
+    expected_revision: int
+    changes: Changes
+    client_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteMessage:
+    """Remove a message, if it is in the session and has the revision expected, where given."""
+
+    message_id: bytes
+    session_id: str | None = None
+    expected_revision: int | None = None
     client_id: str | None = None
 
 
@@ -55,6 +79,26 @@ class ReadContent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReadContext:
+    """A message with its neighbours in the session and what it is linked to, both ways."""
+
+    message_id: bytes
+    before: int
+    after: int
+    relation_depth: int
+    max_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadExport:
+    """One page of everything, as lines of JSON that an import would take."""
+
+    limit: int
+    max_bytes: int
+    cursor: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReadSessions:
     """One page of the sessions, most recently written first."""
 
@@ -69,5 +113,7 @@ class ReadHealth:
     """What the store holds, where, how it was recovered, and what it costs."""
 
 
-Command = WriteMessage
-Query = ReadHistory | ReadContent | ReadSessions | ReadHealth
+MessageCommand = WriteMessage | UpdateMessage | DeleteMessage
+Command = MessageCommand
+MessageQuery = ReadHistory | ReadContent | ReadContext | ReadSessions | ReadExport
+Query = MessageQuery | ReadHealth

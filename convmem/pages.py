@@ -5,6 +5,7 @@ A reply's size is that of its compact JSON text in UTF-8, which is what a model 
 
 import json
 from collections.abc import Callable
+from typing import Generic, TypeVar
 
 from convmem import ids
 from convmem.limits import EXCERPT_BYTES
@@ -15,11 +16,14 @@ from convmem.operations import JsonObject
 ENVELOPE_BYTES = 2048
 
 
-class Page:
+Item = TypeVar("Item", JsonObject, str)
+
+
+class Page(Generic[Item]):
     """The items of one reply: at least one, and as many as its budget and limit take."""
 
-    def __init__(self, max_bytes: int, limit: int) -> None:
-        self.items: list[JsonObject] = []
+    def __init__(self, max_bytes: int, limit: int | None = None) -> None:
+        self.items: list[Item] = []
         self._limit = limit
         self._budget = max_bytes - ENVELOPE_BYTES
         self._left = self._budget
@@ -27,9 +31,9 @@ class Page:
     @property
     def full(self) -> bool:
         """Whether the limit of items is reached."""
-        return self._limit <= len(self.items)
+        return self._limit is not None and len(self.items) >= self._limit
 
-    def add(self, item: JsonObject, shorten: Callable[[], JsonObject] | None = None) -> bool:
+    def add(self, item: Item, shorten: Callable[[], Item] | None = None) -> bool:
         """Take an item in, or leave it to the next page and return False.
 
         An item that would not fit on an empty page is taken as ``shorten`` gives it.
@@ -43,6 +47,11 @@ class Page:
         self._left -= size
         self.items.append(item)
         return True
+
+
+def add_message(page: Page[JsonObject], message: Message) -> bool:
+    """Take a message in, or leave it to the next page. On its own page it may be shortened."""
+    return page.add(message_item(message), lambda: message_item(message, whole=False))
 
 
 def json_bytes(value: object) -> int:

@@ -4,8 +4,9 @@ A record is a fact that has happened, with every clock reading and id already in
 the same records in the same order gives the same state, live or on replay.
 """
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 from convmem.message import Message
 
@@ -19,9 +20,44 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PutMessage:
-    """A message was written for the first time."""
+    """A message was written. ``revision`` is 1, or what it was when the log was compacted."""
 
     message: Message
 
 
-Record = PutMessage
+@dataclass(frozen=True, slots=True)
+class UpdateMessage:
+    """Some of a message changed. ``changes`` maps field names to new values, never empty.
+
+    The names are ``content`` and those of ``Metadata``. ``revision`` is the new one.
+    """
+
+    message_id: bytes
+    updated_at: int
+    revision: int
+    changes: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteMessage:
+    """A message is gone. ``revision`` is the last one it had."""
+
+    message_id: bytes
+    deleted_at: int
+    revision: int
+
+
+Record = PutMessage | UpdateMessage | DeleteMessage
+
+
+def updated(message: Message, update: UpdateMessage) -> Message:
+    """The message after an update."""
+    changes = dict(update.changes)
+    content = changes.pop("content", message.content)
+    return replace(
+        message,
+        content=content,
+        metadata=replace(message.metadata, **changes),
+        updated_at=update.updated_at,
+        revision=update.revision,
+    )

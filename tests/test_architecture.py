@@ -34,10 +34,14 @@ LAYERS: dict[str, list[set[str]]] = {
         {"limits", "errors", "ids", "message", "host"},
         {"records", "operations", "cursors"},
         {"codec", "memory", "pages"},
-        {"state.messages", "state.sessions"},
+        {"state.columns", "state.id_table", "state.patches", "state.sessions"},
+        {"state.links", "state.messages"},
         {"state.overview"},
         {"state"},
-        {"commands", "views", "health"},
+        {"commands", "health", "views.rows"},
+        {"views.context", "views.export", "views.messages", "views.sessions"},
+        {"views"},
+        {"ledger"},
         {"engine"},
         {"tools.arguments", "tools.replies"},
         {"tools.messages", "tools.maintenance"},
@@ -51,7 +55,7 @@ LAYERS: dict[str, list[set[str]]] = {
 }
 # Who may import the two ground-floor libraries, each through its façade only.
 FACADE_USERS = {
-    "convmem.storage": {"engine", "health"},
+    "convmem.storage": {"engine", "health", "ledger"},
     "convmem.protocol": {"tools", "server", "cli"},
 }
 # Everything else is pure: bytes and values in, bytes and values out.

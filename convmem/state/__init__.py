@@ -2,21 +2,28 @@
 
 ``State.apply`` is the only way in, for a live write (after its bytes are durable) and for
 replay alike: folding it over the records of a log gives the state, whoever wrote them.
-The state holds no text but session names; bodies are read back from the log.
+The state holds no text but session names; bodies are read back from the log. A snapshot
+(``save``, ``restore``) is the same state as columns.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, assert_never
+
+import numpy as np
+from numpy.typing import NDArray
 
 from convmem.errors import InvalidRecord
-from convmem.ids import NO_ID
+from convmem.ids import ID_BYTES, NO_ID
 from convmem.message import Message
-from convmem.records import Place, PutMessage, Record
+from convmem.records import DeleteMessage, Place, PutMessage, Record, UpdateMessage, updated
+from convmem.state.links import LinkKind, LinkTable
 from convmem.state.messages import MessageTable
+from convmem.state.patches import PatchTable
 from convmem.state.sessions import SessionTable
 
 
 class State:
-    """Messages and sessions as the log tells them.
+    """Messages, sessions and links as the log tells them.
 
     ``read_record`` gives back the record at a place in the log; the state calls it for bodies.
     """
@@ -25,6 +32,8 @@ class State:
         self._read_record = read_record
         self.messages = MessageTable()
         self.sessions = SessionTable()
+        self.links = LinkTable()
+        self.patches = PatchTable()
         self.last_id = NO_ID
 
     def apply(self, record: Record, place: Place) -> None:
@@ -32,18 +41,114 @@ class State:
         match record:
             case PutMessage(message):
                 self._put(message, place)
+            case UpdateMessage():
+                self._update(record, place)
+            case DeleteMessage():
+                self._delete(record)
+            case _:
+                assert_never(record)
 
     def message(self, row: int) -> Message:
-        """The message of a row as it stands, its body read from the log and verified."""
-        return self._read_record(self.messages.place(row)).message
+        """The message of a row as it stands, its body read from the log and verified.
+
+        Raises InvalidRecord if the log holds something else at the places that belong to it.
+        """
+        record = self._read_record(self.messages.place(row))
+        if not isinstance(record, PutMessage):
+            raise InvalidRecord("the log holds another record where a message should be")
+        message = record.message
+        for place in self.patches.places(row):
+            update = self._read_record(place)
+            if not isinstance(update, UpdateMessage):
+                raise InvalidRecord("the log holds another record where an update should be")
+            message = updated(message, update)
+        if message.message_id != self.messages.id(row):
+            raise InvalidRecord("the log holds another message where this one should be")
+        return message
+
+    def live_rows(self, first: int = 0) -> Iterator[int]:
+        """The rows of all messages that are there, from ``first`` on, oldest first."""
+        rows = np.arange(first, len(self.messages), dtype=np.uint32)
+        return map(int, self.messages.live(rows))
+
+    def live_rows_of(self, session_id: str) -> NDArray[np.uint32]:
+        """The rows of the messages of a session that are there, oldest first: uint32."""
+        return self.messages.live(self.sessions.rows(session_id))
+
+    def session_of(self, row: int) -> str:
+        """The session that a message belongs to."""
+        return self.sessions.name(int(self.messages.column("session")[row]))
 
     def memory_bytes(self) -> int:
         """What the state occupies, as allocated."""
-        return self.messages.memory_bytes() + self.sessions.memory_bytes()
+        tables = (self.messages, self.sessions, self.links, self.patches)
+        return sum(table.memory_bytes() for table in tables)
+
+    def save(self) -> dict[str, NDArray[Any]]:
+        """The state as named columns, for a snapshot: copies, so that writes may go on."""
+        saved: dict[str, NDArray[Any]] = {"last_id": np.frombuffer(self.last_id, np.uint8)}
+        for table, columns in self._tables().items():
+            saved |= {f"{table}.{name}": column for name, column in columns.save().items()}
+        return saved
+
+    def restore(self, saved: Mapping[str, memoryview]) -> None:
+        """Take the columns of a snapshot. Raises InvalidRecord if they do not fit together."""
+        for table, columns in self._tables().items():
+            prefix = f"{table}."
+            columns.restore(
+                {
+                    name.removeprefix(prefix): column
+                    for name, column in saved.items()
+                    if name.startswith(prefix)
+                }
+            )
+        self.last_id = bytes(saved.get("last_id", b""))
+        if len(self.last_id) != ID_BYTES:
+            raise InvalidRecord("the greatest id is missing")
+
+    def _tables(self) -> Mapping[str, MessageTable | SessionTable | LinkTable | PatchTable]:
+        return {
+            "messages": self.messages,
+            "sessions": self.sessions,
+            "links": self.links,
+            "patches": self.patches,
+        }
 
     def _put(self, message: Message, place: Place) -> None:
         if self.messages.row(message.message_id) is not None:
             raise InvalidRecord("a message id is written twice")
-        session = self.sessions.intern(message.session_id)
-        self.sessions.append(session, self.messages.append(message, session, place))
+        session = self.sessions.append(message.session_id, len(self.messages))
+        row = self.messages.append(message, session, place)
+        related = (relation.message_id for relation in message.metadata.relations)
+        self.links.add(row, LinkKind.RELATION, related)
+        self.links.add(row, LinkKind.SOURCE, message.metadata.source_message_ids)
         self.last_id = max(self.last_id, message.message_id)
+
+    def _update(self, update: UpdateMessage, place: Place) -> None:
+        row = self._live_row(update.message_id)
+        if update.revision != self.messages.revision(row) + 1:
+            raise InvalidRecord(f"an update to revision {update.revision} skips or repeats one")
+        self.messages.update(row, update)
+        self.patches.add(row, update, place)
+        if "relations" in update.changes:
+            self.links.drop(row, LinkKind.RELATION)
+            related = (relation.message_id for relation in update.changes["relations"])
+            self.links.add(row, LinkKind.RELATION, related)
+        if "source_message_ids" in update.changes:
+            self.links.drop(row, LinkKind.SOURCE)
+            self.links.add(row, LinkKind.SOURCE, update.changes["source_message_ids"])
+
+    def _delete(self, deletion: DeleteMessage) -> None:
+        row = self._live_row(deletion.message_id)
+        if deletion.revision != self.messages.revision(row):
+            raise InvalidRecord(f"a deletion of revision {deletion.revision}, not the last one")
+        self.messages.delete(row)
+        self.patches.drop(row)
+        for kind in LinkKind:
+            self.links.drop(row, kind)
+
+    def _live_row(self, message_id: bytes) -> int:
+        row = self.messages.live_row(message_id)
+        if row is None:
+            raise InvalidRecord("a record about a message that is not there")
+        return row

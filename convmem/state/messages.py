@@ -1,22 +1,28 @@
 """The message table: one row a message, in the order of writing, in numpy columns.
 
 A row holds what filters, orders and finds: labels, times and the place of the body in the
-log. Text stays on disk. Rows are only ever added; row numbers are the order of writing.
+log. Text stays on disk. Rows are only ever added; row numbers are the order of writing, and
+a deleted message keeps its row until the log is compacted.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from convmem.ids import NO_ID
+from convmem.ids import ID_BYTES
 from convmem.message import KINDS, ROLES, TIERS, Message
-from convmem.records import Place
+from convmem.records import Place, UpdateMessage
+from convmem.state.columns import Columns
+from convmem.state.id_table import IdTable
 
 COLUMNS: dict[str, Any] = {
+    "id_high": np.uint64,  # the id as two big-endian halves
+    "id_low": np.uint64,
     "timestamp": np.int64,  # UTC milliseconds
     "updated_at": np.int64,
-    "frame_offset": np.uint64,  # where the frame with the body stands in the log
+    "frame_offset": np.uint64,  # where the frame with the PUT record stands in the log
     "frame_start": np.uint32,  # and where in that frame's payload the record does
     "content_bytes": np.uint32,
     "revision": np.uint32,
@@ -27,66 +33,119 @@ COLUMNS: dict[str, Any] = {
     "importance": np.uint8,
     "flags": np.uint8,
 }
-FLAG_SUMMARY = 1  # has a summary field
+DELETED = 1
+HAS_SUMMARY = 2
 _TIER_CODES = {None: 0} | {tier: code for code, tier in enumerate(TIERS, start=1)}
-_ROWS_AT_FIRST = 1024
+_ROLE_CODES = {role: code for code, role in enumerate(ROLES)}
+_KIND_CODES = {kind: code for code, kind in enumerate(KINDS)}
+_HALF_BYTES = ID_BYTES // 2
 
 
 class MessageTable:
     """Rows by number and by id. Columns are read through ``column``."""
 
     def __init__(self) -> None:
-        self._columns = {name: np.zeros(_ROWS_AT_FIRST, kind) for name, kind in COLUMNS.items()}
-        self._ids: list[bytes] = []
-        self._rows: dict[bytes, int] = {}
+        self._columns = Columns(COLUMNS)
+        self._ids = IdTable()
+        self.deleted = 0
 
     def __len__(self) -> int:
-        return len(self._ids)
+        """Rows, those of deleted messages included."""
+        return len(self._columns)
 
     def row(self, message_id: bytes) -> int | None:
-        """The row of a message, None for an id that the store does not hold."""
-        return self._rows.get(message_id)
+        """The row of a message, deleted or not; None for an id that the store never held."""
+        return self._ids.row(message_id, self._columns["id_high"], self._columns["id_low"])
+
+    def live_row(self, message_id: bytes) -> int | None:
+        """The row of a message that is there, None for one that is not."""
+        row = self.row(message_id)
+        return None if row is None or self.is_deleted(row) else row
+
+    def is_deleted(self, row: int) -> bool:
+        return bool(self._columns["flags"][row] & DELETED)
 
     def id(self, row: int) -> bytes:
-        return self._ids[row]
+        high, low = self._columns["id_high"][row], self._columns["id_low"][row]
+        return int(high).to_bytes(_HALF_BYTES, "big") + int(low).to_bytes(_HALF_BYTES, "big")
 
     def place(self, row: int) -> Place:
-        """Where the body of a row stands in the log."""
+        """Where the PUT record of a row stands in the log."""
         columns = self._columns
         return Place(int(columns["frame_offset"][row]), int(columns["frame_start"][row]))
 
+    def revision(self, row: int) -> int:
+        return int(self._columns["revision"][row])
+
     def column(self, name: str) -> NDArray[Any]:
         """All values of one column, in row order. A view: valid until the next ``append``."""
-        return self._columns[name][: len(self._ids)]
+        return self._columns[name]
+
+    def live(self, rows: NDArray[np.uint32]) -> NDArray[np.uint32]:
+        """Those of the rows whose message is not deleted."""
+        there: NDArray[np.bool_] = self._columns["flags"][rows] & DELETED == 0
+        return rows[there]
 
     def append(self, message: Message, session: int, place: Place) -> int:
         """Add a row; its number. The id must be new: the caller has looked."""
-        row = len(self._ids)
-        if row == len(self._columns["flags"]):
-            self._columns = {
-                name: np.concatenate((column, np.zeros_like(column)))
-                for name, column in self._columns.items()
-            }
         metadata = message.metadata
-        columns = self._columns
-        columns["timestamp"][row] = message.timestamp
-        columns["updated_at"][row] = message.updated_at
-        columns["frame_offset"][row] = place.frame_offset
-        columns["frame_start"][row] = place.start
-        columns["content_bytes"][row] = len(message.content.encode())
-        columns["revision"][row] = message.revision
-        columns["session"][row] = session
-        columns["role"][row] = ROLES.index(message.role)
-        columns["tier"][row] = _TIER_CODES[metadata.memory_tier]
-        columns["kind"][row] = KINDS.index(metadata.memory_kind)
-        columns["importance"][row] = metadata.importance
-        columns["flags"][row] = FLAG_SUMMARY if metadata.summary is not None else 0
-        self._ids.append(message.message_id)
-        self._rows[message.message_id] = row
+        row = self._columns.append(
+            int.from_bytes(message.message_id[:_HALF_BYTES], "big"),
+            int.from_bytes(message.message_id[_HALF_BYTES:], "big"),
+            message.timestamp,
+            message.updated_at,
+            place.frame_offset,
+            place.start,
+            len(message.content.encode()),
+            message.revision,
+            session,
+            _ROLE_CODES[message.role],
+            _TIER_CODES[metadata.memory_tier],
+            _KIND_CODES[metadata.memory_kind],
+            metadata.importance,
+            _summary_flag(metadata.summary),
+        )
+        self._ids.add(message.message_id, row)
         return row
 
+    def update(self, row: int, update: UpdateMessage) -> None:
+        """Take over what changed of a message; its identity and place stay."""
+        columns = self._columns
+        columns["updated_at"][row] = update.updated_at
+        columns["revision"][row] = update.revision
+        for name, value in update.changes.items():
+            match name:
+                case "content":
+                    columns["content_bytes"][row] = len(value.encode())
+                case "memory_tier":
+                    columns["tier"][row] = _TIER_CODES[value]
+                case "memory_kind":
+                    columns["kind"][row] = _KIND_CODES[value]
+                case "importance":
+                    columns["importance"][row] = value
+                case "summary":
+                    columns["flags"][row] = _summary_flag(value)
+                case _:
+                    pass  # read from the body when it is wanted
+
+    def delete(self, row: int) -> None:
+        self._columns["flags"][row] |= DELETED
+        self.deleted += 1
+
+    def save(self) -> Mapping[str, NDArray[Any]]:
+        """The columns, for a snapshot."""
+        return self._columns.save()
+
+    def restore(self, saved: Mapping[str, memoryview]) -> None:
+        """Take the columns of a snapshot. Raises InvalidRecord if they do not fit together."""
+        self._columns.restore(saved)
+        self._ids.settle(self._columns["id_high"], self._columns["id_low"])
+        self.deleted = int(np.count_nonzero(self._columns["flags"] & DELETED))
+
     def memory_bytes(self) -> int:
-        """What the table occupies, as allocated: columns, ids and the way from id to row."""
-        columns = sum(column.nbytes for column in self._columns.values())
-        id_objects = len(self._ids) * NO_ID.__sizeof__()
-        return columns + id_objects + self._ids.__sizeof__() + self._rows.__sizeof__()
+        """What the table occupies, as allocated."""
+        return self._columns.memory_bytes() + self._ids.memory_bytes()
+
+
+def _summary_flag(summary: str | None) -> int:
+    return 0 if summary is None else HAS_SUMMARY

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convmem.message import KINDS, ROLES, MemoryKind
-from convmem.state.messages import FLAG_SUMMARY, MessageTable
+from convmem.state.messages import DELETED, HAS_SUMMARY, MessageTable
 
 _SUMMARY_KIND = KINDS.index("summary")
 _USER = ROLES.index("user")
@@ -31,7 +31,7 @@ def overview(messages: MessageTable, rows: NDArray[np.uint32]) -> SessionOvervie
     counts = np.bincount(kinds, minlength=len(KINDS)).tolist()
     timestamps = messages.column("timestamp")[rows]
     summaries = rows[kinds == _SUMMARY_KIND]
-    summarised = rows[messages.column("flags")[rows] & FLAG_SUMMARY != 0]
+    summarised = rows[messages.column("flags")[rows] & HAS_SUMMARY != 0]
     from_user = rows[messages.column("role")[rows] == _USER]
     return SessionOverview(
         messages=len(rows),
@@ -42,6 +42,12 @@ def overview(messages: MessageTable, rows: NDArray[np.uint32]) -> SessionOvervie
         newest_with_summary=int(summarised[-1]) if len(summarised) else None,
         first_user=int(from_user[0]) if len(from_user) else None,
     )
+
+
+def live_messages(messages: MessageTable, sessions: int) -> NDArray[np.int64]:
+    """How many messages of each session are there, shape (sessions,), int64."""
+    live = messages.column("flags") & DELETED == 0
+    return np.bincount(messages.column("session")[live], minlength=sessions)
 
 
 def newest_rows(messages: MessageTable, sessions: int, end: int) -> NDArray[np.int64]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self, TypeVar
 
 from convmem.engine import Engine
+from convmem.ledger import Ledger
 from convmem.protocol import Client, Server, memory_pair
 from convmem.storage import Disk, Environment, MemoryDisk
 from convmem.tools import all_tools
@@ -120,7 +121,7 @@ class Host:
         self.run(self._connect())
 
     async def _connect(self) -> None:
-        self.engine = Engine(self.disk, self.clock.environment())
+        self.engine = Engine(Ledger(self.disk, self.clock.environment()))
         server = Server("convmem", "convmem", "0", all_tools(self.engine))
         host_end, server_end = memory_pair()
 

@@ -1,0 +1,35 @@
+"""From what is asked to what is known: the answers to queries. Nothing here changes anything."""
+
+from typing import assert_never
+
+from convmem.operations import (
+    JsonObject,
+    MessageQuery,
+    ReadContent,
+    ReadContext,
+    ReadExport,
+    ReadHistory,
+    ReadSessions,
+)
+from convmem.state import State
+from convmem.views.context import context
+from convmem.views.export import export
+from convmem.views.messages import content, history
+from convmem.views.sessions import sessions
+
+
+def answer(state: State, query: MessageQuery) -> JsonObject:
+    """The reply to a query. Raises Refusal: NOT_FOUND, CONFLICT, INVALID_ARGUMENT, STALE_CURSOR."""
+    match query:
+        case ReadHistory():
+            return history(state, query)
+        case ReadContent():
+            return content(state, query)
+        case ReadContext():
+            return context(state, query)
+        case ReadSessions():
+            return sessions(state, query)
+        case ReadExport():
+            return export(state, query)
+        case _:
+            assert_never(query)
