@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 PATIENCE_S = 60.0
-TOOLS = {"write_message", "read_messages", "get_system_health"}
 
 SESSION = "interop / 語"
 FIRST, SECOND = "01HF7YAT00000000000000000A", "01HF7YAT00000000000000000B"
@@ -21,11 +20,12 @@ CONTENT = 'naïve e\u0301 語 😀 \u202e \uffff "\\" \r\n \u2028 \x85 \0 end'
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A call and what its answer must contain; a refusal contains ``error``."""
+    """A call, what its answer must contain (a refusal: ``error``), and its frames in the log."""
 
     tool: str
     arguments: Mapping[str, object]
     expected: Mapping[str, object]
+    frames: int = 0
 
 
 def _write(message_id: str, content: str, **more: object) -> dict[str, object]:
@@ -40,12 +40,13 @@ def _write(message_id: str, content: str, **more: object) -> dict[str, object]:
 
 _RELATIONS = [{"type": "answers", "message_id": FIRST}]
 STEPS = [
-    Step("write_message", _write(FIRST, CONTENT), {"message_id": FIRST, "created": True}),
+    Step("write_message", _write(FIRST, CONTENT), {"message_id": FIRST, "created": True}, 1),
     Step("write_message", _write(FIRST, CONTENT), {"message_id": FIRST, "created": False}),
     Step(
         "write_message",
         _write(SECOND, "", metadata={"tags": ["a", "A"], "relations": _RELATIONS}),
         {"message_id": SECOND, "revision": 1, "created": True},
+        1,
     ),
     Step("write_message", _write(FIRST, "other"), {"error": {"code": "CONFLICT"}}),
     Step("write_message", {"role": "robot"}, {"error": {"code": "INVALID_ARGUMENT"}}),
@@ -76,6 +77,8 @@ STEPS = [
     ),
     Step("get_system_health", {}, {"status": "ok", "messages": 2}),
 ]
+# Every tool must be among them: a host is told of these and no others.
+TOOLS = {step.tool for step in STEPS}
 
 
 def calls() -> list[dict[str, object]]:

@@ -69,7 +69,7 @@ def test_a_new_message_costs_one_write_and_one_flush_and_all_else_nothing(tmp_pa
         for step in STEPS:
             client.call_tool(step.tool, step.arguments)
     greeting, opening, *by_step, closing = changes_before_each_answer(record, data_dir)
-    assert by_step == [ONE_FRAME if step.expected.get("created") else [] for step in STEPS]
+    assert by_step == [ONE_FRAME * step.frames for step in STEPS]
     assert f"pwrite64 {LOG}" in greeting + opening, "the record shows what was done"
     assert closing == []
 
