@@ -6,7 +6,7 @@ event loop: ``append`` may run in a writer thread while everything else stays on
 Every storage error leaves it as a ``Refusal``.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -34,7 +34,9 @@ from convmem.storage import Record as LogRecord
 
 
 class Ledger:
-    """An open store with its state."""
+    """An open store with its state: to the store, the `Application` over it."""
+
+    known_types = codec.KNOWN_TYPES
 
     @classmethod
     def open(cls, data_dir: Path) -> "Ledger":
@@ -49,9 +51,7 @@ class Ledger:
         self._environment = environment
         self._state = State(self._read)
         with _refusals():
-            self._store = Store.open(
-                disk, environment, known_types=codec.KNOWN_TYPES, replay=self._replay
-            )
+            self._store = Store.open(disk, environment, self)
         self._last_id = self._state.last_id  # and of every id given out since
 
     def decide(self, command: MessageCommand) -> Granted | Settled:
@@ -88,7 +88,16 @@ class Ledger:
         """Let go of the store."""
         self._store.close()
 
-    def _replay(self, entry: Entry) -> None:
+    def restore(self, sections: Mapping[int, memoryview]) -> None:
+        """Decline a snapshot: the state comes from the log alone."""
+        raise RejectedEntry("snapshots are not used")
+
+    def reset(self) -> None:
+        """Forget the state, to replay the log from its start."""
+        self._state = State(self._read)
+
+    def replay(self, entry: Entry) -> None:
+        """Take one record of the log into the state."""
         try:
             self._state.apply(codec.decode(entry.type, entry.payload), _place(entry))
         except InvalidRecord as error:

@@ -41,17 +41,21 @@ from .format import (
     encode_seal,
     frame_bytes,
 )
+from .layout import snapshot_name
 from .limits import BATCH_BYTES_MAX, PAYLOAD_BYTES_MAX
 from .log import Environment
 from .memory_disk import MemoryDisk, Operation, ShortWrite
-from .recovery import Clean, Created, Cut, Recovery, Replay
+from .recovery import Adopted, Application, Clean, Created, Cut, Recovery
 from .scan import End, Ending, Position, Verdict, scan, start_of
+from .snapshot import Section, Unusable
 from .store import Store, StoreStatus
 
 __all__ = [
     "BATCH_BYTES_MAX",
     "CREATION_BYTES",
     "PAYLOAD_BYTES_MAX",
+    "Adopted",
+    "Application",
     "Clean",
     "CorruptLog",
     "Counters",
@@ -81,8 +85,8 @@ __all__ = [
     "Position",
     "Record",
     "Recovery",
-    "Replay",
     "Seal",
+    "Section",
     "ShortWrite",
     "StorageError",
     "Store",
@@ -90,6 +94,7 @@ __all__ = [
     "StoreLocked",
     "StoreStatus",
     "StoreUnavailable",
+    "Unusable",
     "Verdict",
     "batch_record_bytes",
     "decode_batch",
@@ -104,5 +109,6 @@ __all__ = [
     "encode_seal",
     "frame_bytes",
     "scan",
+    "snapshot_name",
     "start_of",
 ]

@@ -17,16 +17,20 @@ from typing import Final
 LOCK: Final = "store.lock"
 QUARANTINE: Final = "quarantine"
 LOG_SUFFIX: Final = ".cvl"
+SNAPSHOT_SUFFIX: Final = ".cvs"
 _LOG = re.compile(r"log-([0-9]{8})\.cvl")
-_SNAPSHOT = re.compile(r"snap-[0-9]{8}-[0-9]{12}\.cvs")
+_SNAPSHOT = re.compile(r"snap-([0-9]{8})-[0-9]{12}\.cvs")
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What the names of a directory say: generations in rising order, and the rest."""
+    """What the names of a directory say: generations and snapshots in rising order, and the rest.
+
+    A snapshot is given with its generation.
+    """
 
     generations: tuple[int, ...]
-    snapshots: tuple[str, ...]
+    snapshots: tuple[tuple[int, str], ...]
     has_quarantine: bool
     strange: tuple[str, ...]
 
@@ -34,6 +38,11 @@ class Listing:
 def log_name(generation: int) -> str:
     """The file of a generation."""
     return f"log-{generation:08}{LOG_SUFFIX}"
+
+
+def snapshot_name(generation: int, next_seq: int) -> str:
+    """The file of a snapshot of a generation up to, not including, a sequence."""
+    return f"snap-{generation:08}-{next_seq:012}{SNAPSHOT_SUFFIX}"
 
 
 def quarantine_name(generation: int, offset: int, taken: Iterable[str]) -> str:
@@ -46,14 +55,14 @@ def quarantine_name(generation: int, offset: int, taken: Iterable[str]) -> str:
 def parse(names: Iterable[str]) -> Listing:
     """Sort the names of a store's directory by what they are."""
     generations: list[int] = []
-    snapshots: list[str] = []
+    snapshots: list[tuple[int, str]] = []
     strange: list[str] = []
     has_quarantine = False
     for name in sorted(names):
         if log := _LOG.fullmatch(name):
             generations.append(int(log[1]))
-        elif _SNAPSHOT.fullmatch(name):
-            snapshots.append(name)
+        elif snapshot := _SNAPSHOT.fullmatch(name):
+            snapshots.append((int(snapshot[1]), name))
         elif name == QUARANTINE:
             has_quarantine = True
         elif name != LOCK:

@@ -14,6 +14,11 @@ BATCH_BYTES_MAX = 1 << 20
 # piece holds any frame whole, or a damaged frame could not be told from a long one.
 SCAN_BYTES = 4 << 20
 
+# A snapshot is worth its writing when this much was appended since the last one: so much
+# replays in about 0.1 s, and a log that is larger is not written anew by its fourth part.
+SNAPSHOT_TAIL_BYTES = 4 << 20
+SNAPSHOT_TAIL_SHARE = 0.25
+
 # The first read of one record: most records end within it, so most cost a single read.
 RECORD_READ_BYTES = 4096
 

@@ -37,7 +37,7 @@ from .format import (
 )
 from .layout import log_name
 from .limits import RECORD_READ_BYTES
-from .scan import Position, start_of
+from .scan import Position, agrees, start_of
 
 NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
@@ -144,6 +144,10 @@ class Log:
             return record_in(frame, start)
         except InvalidRecord as error:
             raise CorruptLog(self.name, frame_offset, error.reason) from error
+
+    def holds(self, position: Position) -> bool:
+        """Whether the log has, or had, its end at `position`. Raises OSError."""
+        return agrees(position, self._file, self.header.salt)
 
     def close(self) -> None:
         self._file.close()

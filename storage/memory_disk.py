@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from .disk import Counters, File, Lock
+from .disk import Buffer, Counters, File, Lock
 from .errors import Holder, StoreLocked
 from .format import SECTOR_BYTES
 from .layout import LOCK
@@ -144,6 +144,10 @@ class MemoryDisk:
         suffix = name[name.rindex(".") :]
         return _MemoryFile(self, name, self._names[name], self.counters[suffix])
 
+    def map(self, name: str) -> memoryview:
+        file = self.open(name)
+        return memoryview(bytearray(file.pread(0, file.size())))
+
     def unlink(self, name: str) -> None:
         if name not in self._names:
             raise FileNotFoundError(errno.ENOENT, "missing", name)
@@ -232,14 +236,14 @@ class _MemoryFile:
         self._counters.bytes_read += len(data)
         return data
 
-    def pwrite(self, offset: int, data: bytes) -> None:
+    def pwrite(self, offset: int, data: Buffer) -> None:
         inode = self._opened()
         self._counters.writes += 1
         self._counters.bytes_written += len(data)
         try:
             self._disk.before("pwrite", self._name)
         except ShortWrite as error:
-            _change(inode, _Write(offset, data[: error.written]))
+            _change(inode, _Write(offset, bytes(data[: error.written])))
             raise
         _change(inode, _Write(offset, bytes(data)))
 

@@ -2,7 +2,8 @@
 
     list -> no log, nothing else: create            (with other parts of a store: refuse)
          -> unfinished creation: create anew
-         -> scan, replay, judge the end -> torn: quarantine, cut
+         -> adopt a snapshot, scan and replay what follows it, judge the end
+         -> torn: quarantine, cut
          -> write the last frame again in place, sync file and directory -> serve
 
 Nothing is cut but what `scan` calls torn, and never before its bytes were copied aside.
@@ -11,11 +12,12 @@ have left it in the page cache only, where it reads well and would yet be lost: 
 served that a power cut could take back.
 """
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import assert_never
+from typing import Protocol, assert_never
 
+from . import snapshot
 from .disk import Disk, File
 from .errors import CorruptLog, FormatTooNew, InvalidRecord, MissingLog
 from .format import (
@@ -34,9 +36,28 @@ from .format import (
 )
 from .layout import QUARANTINE, Listing, log_name, parse, quarantine_name
 from .log import Environment, Log, create_log
-from .scan import End, Handlers, Position, Verdict, data_end_of, scan, start_of
+from .scan import End, Ending, Position, Verdict, agrees, data_end_of, scan, start_of
+from .snapshot import Snapshot, Unusable
 
-Replay = Callable[[Entry], None]
+
+class Application(Protocol):
+    """Who keeps a state over the records of a store, and what opening asks of it."""
+
+    @property
+    def known_types(self) -> frozenset[int]:
+        """The types of record that it understands."""
+
+    def restore(self, sections: Mapping[int, memoryview]) -> None:
+        """Take the state from the sections of a snapshot; it may keep, and change, the views.
+
+        Raises InvalidRecord for sections that cannot be taken; `reset` follows then.
+        """
+
+    def reset(self) -> None:
+        """Forget everything: the whole log is about to be replayed."""
+
+    def replay(self, entry: Entry) -> None:
+        """Take one record, in log order. Raises InvalidRecord for impossible content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +86,25 @@ class Cut:
 Recovery = Created | Clean | Cut
 
 
-def recover(
-    disk: Disk, environment: Environment, known_types: frozenset[int], replay: Replay
-) -> tuple[Log, Recovery]:
-    """Open or create the log, giving every application record in it to `replay`.
+@dataclass(frozen=True, slots=True)
+class Adopted:
+    """The snapshot that opening began with, and the place in the log that it covers."""
+
+    name: str
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """An open log and how it came about; no snapshot: everything was replayed."""
+
+    log: Log
+    recovery: Recovery
+    snapshot: Adopted | Unusable | None
+
+
+def recover(disk: Disk, environment: Environment, application: Application) -> Recovered:
+    """Open or create the log, and bring the application to the state that it holds.
 
     Raises CorruptLog, FormatTooNew, MissingLog, OSError; nothing was changed then.
     """
@@ -76,7 +112,7 @@ def recover(
     match listing.generations:
         case ():
             _refuse_parts_of_a_store(disk, listing)
-            return _create(disk, environment), Created()
+            return Recovered(_create(disk, environment), Created(), None)
         case (generation,):
             file = disk.open(log_name(generation))
         case _:
@@ -85,15 +121,16 @@ def recover(
         if _is_unfinished_creation(file, listing):
             file.close()
             disk.unlink(log_name(generation))
-            return _create(disk, environment), Created()
-        return _open(disk, file, generation, known_types, replay)
+            return Recovered(_create(disk, environment), Created(), None)
+        return _open(disk, file, generation, listing, application)
     except BaseException:
         file.close()
         raise
 
 
 def _refuse_parts_of_a_store(disk: Disk, listing: Listing) -> None:
-    found = listing.snapshots + ((QUARANTINE,) if listing.has_quarantine else ())
+    found = tuple(name for _, name in listing.snapshots)
+    found += (QUARANTINE,) if listing.has_quarantine else ()
     if found:
         raise MissingLog(disk.path, found)
 
@@ -118,12 +155,21 @@ def _create(disk: Disk, environment: Environment) -> Log:
 
 
 def _open(
-    disk: Disk, file: File, generation: int, known_types: frozenset[int], replay: Replay
-) -> tuple[Log, Recovery]:
+    disk: Disk, file: File, generation: int, listing: Listing, application: Application
+) -> Recovered:
     name = log_name(generation)
     header = _read_header(file, name, generation)
-    own = _OwnRecords(header)
-    end = scan(file, start_of(header), header.salt, own.handlers(known_types, replay))
+    adopted = _adopt(disk, file, header, listing, application)
+    if isinstance(adopted, Adopted):
+        own = _OwnRecords(header, sealed=True)
+        end = own.scan(file, adopted.position, application)
+        if end.ending is Ending.IMPOSSIBLE:
+            # Perhaps it is the snapshot that is wrong: the log alone decides.
+            adopted = Unusable(adopted.name, f"the log goes on with {end.reason}")
+            application.reset()
+    if not isinstance(adopted, Adopted):
+        own = _OwnRecords(header, sealed=False)
+        end = own.scan(file, start_of(header), application)
     position = end.position
     recovery: Recovery
     match end.ending.verdict:
@@ -142,7 +188,35 @@ def _open(
             assert_never(unreachable)
     _write_again(file, position)
     disk.sync_directory()
-    return Log(file, header, position), recovery
+    return Recovered(Log(file, header, position), recovery, adopted)
+
+
+def _adopt(
+    disk: Disk, file: File, header: FileHeader, listing: Listing, application: Application
+) -> Adopted | Unusable | None:
+    """Restore the application from the newest snapshot of the log that can be used."""
+    found: Unusable | None = None
+    for generation, name in reversed(listing.snapshots):
+        if generation != header.generation:
+            continue
+        loaded = snapshot.load(disk, name, header)
+        match loaded:
+            case Unusable():
+                found = found or loaded
+            case Snapshot(position=position):
+                if not agrees(position, file, header.salt):
+                    reason = f"it has lost what {name} covers, up to sequence {position.seq - 1}"
+                    raise CorruptLog(log_name(generation), position.last_offset, reason)
+                try:
+                    application.restore(loaded.sections)
+                except InvalidRecord as error:
+                    application.reset()
+                    found = found or Unusable(name, error.reason)
+                else:
+                    return Adopted(name, position)
+            case _ as unreachable:
+                assert_never(unreachable)
+    return found
 
 
 def _write_again(file: File, end: Position) -> None:
@@ -167,18 +241,19 @@ def _read_header(file: File, name: str, generation: int) -> FileHeader:
 class _OwnRecords:
     """Holds GENERATION and SEAL to their places: the first frame, and one seal."""
 
-    def __init__(self, header: FileHeader) -> None:
+    def __init__(self, header: FileHeader, *, sealed: bool) -> None:
+        """`sealed`: the scan begins after the seal."""
         self._header = header
-        self._generation: Generation | None = None
-        self._sealed = False
+        self._begun = self._sealed = sealed
 
-    def handlers(self, known_types: frozenset[int], replay: Replay) -> Handlers:
+    def scan(self, file: File, start: Position, application: Application) -> End:
+        handlers = dict.fromkeys(application.known_types, application.replay)
         own = {GENERATION: self._take_generation, SEAL: self._take_seal}
-        return own | dict.fromkeys(known_types, replay)
+        return scan(file, start, self._header.salt, handlers | own)
 
     def require_seal(self, name: str, offset: int) -> None:
         """Raises CorruptLog for a log that never became valid."""
-        if self._generation is None or not self._sealed:
+        if not (self._begun and self._sealed):
             raise CorruptLog(name, offset, "the log is not sealed")
 
     def _take_generation(self, entry: Entry) -> None:
@@ -187,7 +262,7 @@ class _OwnRecords:
             raise InvalidRecord("a GENERATION record within the log")
         if generation.parent != self._header.parent:
             raise InvalidRecord("GENERATION and file header name different parents")
-        self._generation = generation
+        self._begun = True
 
     def _take_seal(self, entry: Entry) -> None:
         seal = decode_seal(entry.payload)

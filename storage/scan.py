@@ -38,6 +38,7 @@ from .format import (
     Frame,
     checksum,
     decode_batch,
+    decode_frame,
     frame_bytes,
     frame_bytes_at,
     whiten,
@@ -130,6 +131,17 @@ class _Stopped(Exception):
 def start_of(header: FileHeader) -> Position:
     """Where the first frame of a log stands."""
     return Position(FILE_HEADER_BYTES, header.first_seq, header.salt, FILE_HEADER_BYTES)
+
+
+def agrees(position: Position, log: Readable, salt: int) -> bool:
+    """Whether the log holds the frame that ends at `position`: false means it lost it."""
+    data = log.pread(position.last_offset, position.offset - position.last_offset)
+    frame = decode_frame(data, salt)
+    return (
+        frame is not None
+        and frame.seq == position.seq - 1
+        and int.from_bytes(data[:4], "little") == position.chain
+    )
 
 
 def scan(log: Readable, start: Position, salt: int, handlers: Handlers) -> End:

@@ -24,7 +24,7 @@ LAYERS: dict[str, list[set[str]]] = {
         {"limits", "errors"},
         {"format", "layout"},
         {"scan", "disk"},
-        {"memory_disk", "log"},
+        {"memory_disk", "log", "snapshot"},
         {"recovery"},
         {"store"},
         {"__init__"},

@@ -1,6 +1,8 @@
 """What the storage tests share: a store with chosen clock and randomness, and its logs."""
 
-from collections.abc import Callable, Sequence
+from array import array
+from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate, pairwise
 
 from convmem.storage import (
     Disk,
@@ -8,8 +10,10 @@ from convmem.storage import (
     Entry,
     Environment,
     FileHeader,
+    InvalidRecord,
     MemoryDisk,
     Record,
+    Section,
     Store,
     decode_header,
     encode_frame,
@@ -20,6 +24,7 @@ from convmem.storage import (
 
 LOG = "log-00000001.cvl"
 KNOWN_TYPES = frozenset({1, 2, 0x81})
+TYPES, LENGTHS, PAYLOADS = 1, 2, 3  # the sections of a snapshot
 
 
 def environment(seed: int = 1) -> Environment:
@@ -31,17 +36,58 @@ def environment(seed: int = 1) -> Environment:
     return Environment(lambda: 1_700_000_000_000, random_bytes, bytes(range(16)))
 
 
-def open_store(disk: Disk, entries: list[Entry] | None = None, seed: int = 1) -> Store:
-    """Open, collecting what is replayed in `entries`."""
-    found: list[Entry] = [] if entries is None else entries
-    return Store.open(disk, environment(seed), known_types=KNOWN_TYPES, replay=found.append)
+class Notes:
+    """An application whose state is the list of all records; a snapshot of it holds them all."""
+
+    known_types = KNOWN_TYPES
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+        self.entries: list[Entry] = []
+        self.resets = 0
+
+    def restore(self, sections: Mapping[int, memoryview]) -> None:
+        try:
+            lengths, payloads = sections[LENGTHS].cast("Q"), bytes(sections[PAYLOADS])
+            ends = list(accumulate(lengths, initial=0))
+            pieces = [payloads[start:end] for start, end in pairwise(ends)]
+            self.records = list(map(Record, bytes(sections[TYPES]), pieces))
+        except KeyError as error:
+            raise InvalidRecord("a snapshot of another application") from error
+
+    def reset(self) -> None:
+        self.resets += 1
+        self.records.clear()
+        self.entries.clear()
+
+    def replay(self, entry: Entry) -> None:
+        self.entries.append(entry)
+        self.records.append(Record(entry.type, entry.payload))
+
+    def sections(self) -> list[Section]:
+        lengths = array("Q", [len(record.payload) for record in self.records])
+        return [
+            Section(TYPES, 1, bytes(record.type for record in self.records)),
+            Section(LENGTHS, 8, memoryview(lengths)),
+            Section(PAYLOADS, 1, b"".join(record.payload for record in self.records)),
+        ]
+
+
+def open_store(disk: Disk, notes: Notes | None = None, seed: int = 1) -> Store:
+    """Open, restoring and replaying to `notes`."""
+    return Store.open(disk, environment(seed), notes or Notes())
+
+
+def write_snapshot(store: Store, notes: Notes) -> None:
+    """Write what the notes hold, all that is in the store, as a snapshot."""
+    store.write_snapshot(store.position(), notes.sections(), (len(notes.records), 0))
 
 
 def replayed(disk: Disk) -> list[Record]:
     """The records that opening the disk gives; the store is closed again."""
-    entries: list[Entry] = []
-    open_store(disk, entries).close()
-    return [Record(entry.type, entry.payload) for entry in entries]
+    notes = Notes()
+    open_store(disk, notes).close()
+    return notes.records
 
 
 def log_of(*appends: Sequence[Record], seed: int = 1) -> bytes:

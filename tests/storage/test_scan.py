@@ -28,6 +28,7 @@ from convmem.storage import (
 
 from .support import (
     LOG,
+    Notes,
     crc32c,
     environment,
     frames_of,
@@ -265,11 +266,11 @@ def test_what_was_appended_is_replayed(history: list[list[Record]]) -> None:
     for records in history:
         appended += store.append(records)
     store.close()
-    entries: list[Entry] = []
-    reopened = open_store(disk, entries)
-    assert entries == appended
-    assert [Record(entry.type, entry.payload) for entry in entries] == list(chain(*history))
-    for entry in entries:
+    notes = Notes()
+    reopened = open_store(disk, notes)
+    assert notes.entries == appended
+    assert notes.records == list(chain(*history))
+    for entry in notes.entries:
         record = reopened.read(entry.frame_offset, entry.start)
         assert record == (entry.type, entry.payload)
 

@@ -28,14 +28,13 @@ from convmem.storage import (
     Seal,
     ShortWrite,
     StorageError,
-    Store,
     StoreFailed,
     StoreUnavailable,
     encode_generation,
     encode_seal,
 )
 
-from .support import LOG, environment, log_of, log_with, open_store, replayed
+from .support import LOG, Notes, log_of, log_with, open_store, replayed
 
 ONE = Record(1, b"one")
 TWO = Record(2, b"two")
@@ -43,6 +42,17 @@ SNAPSHOT = "snap-00000001-000000000003.cvs"
 GENERATION = (4, encode_generation(Generation(0, 0, 0, Origin.CREATED, 0, bytes(16))))
 SEAL = (5, encode_seal(Seal(0, (0, 0))))
 RECORD = (1, b"x" * 100)
+
+
+class Knowing(Notes):
+    def __init__(self, known_types: frozenset[int]) -> None:
+        super().__init__()
+        self.known_types = known_types
+
+
+class Refusing(Knowing):
+    def replay(self, entry: Entry) -> None:
+        raise InvalidRecord("not in this order")
 
 
 def test_append_gives_the_places_of_the_records() -> None:
@@ -89,7 +99,7 @@ def test_what_cannot_be_stored_is_refused_and_leaves_no_trace(
 
 def test_the_stores_own_types_are_not_the_applications() -> None:
     with pytest.raises(ValueError, match="the store's own"):
-        Store.open(MemoryDisk(), environment(), known_types=frozenset({1, 6}), replay=print)
+        open_store(MemoryDisk(), Knowing(frozenset({1, 6})))
 
 
 def test_io_is_one_write_and_one_flush_an_append_and_none_a_read(tmp_path: Path) -> None:
@@ -343,16 +353,10 @@ def test_the_logs_own_records_have_their_places(log: bytes, reason: str) -> None
 def test_a_failed_opening_releases_the_store() -> None:
     disk = MemoryDisk({LOG: log_of([Record(0x81, b"")], [ONE])})
 
-    def opened(known_types: frozenset[int], replay: Callable[[Entry], None]) -> Store:
-        return Store.open(disk, environment(), known_types=known_types, replay=replay)
-
-    def refuse(entry: Entry) -> None:
-        raise InvalidRecord("not in this order")
-
     with pytest.raises(FormatTooNew, match="type 1"):
-        opened(frozenset({2}), print)
+        open_store(disk, Knowing(frozenset({2})))
     with pytest.raises(CorruptLog, match=r"byte 256: .*not in this order"):
-        opened(frozenset({1}), refuse)
+        open_store(disk, Refusing(frozenset({1})))
     assert len(replayed(disk)) == 2
 
 
