@@ -97,16 +97,17 @@ class TestAFolderThatCannotBeOpened:
             assert "/dev/null" in text
 
     def test_it_is_in_use(self, tmp_path: Path) -> None:
-        with client_of(tmp_path) as owner, client_of(tmp_path) as second:
+        with client_of(tmp_path) as owner:
             call(owner, "write_message", **MESSAGE)
-            text = refused(second, "write_message", **MESSAGE)
-            assert text.startswith("BUSY")
-            told = json.loads(text.partition("\n")[2])["error"]
-            assert told["holder"]["pid"] == owner.pid
-            call(owner, "write_message", **MESSAGE)
-            owner.close()
-            call(second, "write_message", **MESSAGE)
-            assert call(second, "get_system_health")["messages"] == 3
+            with client_of(tmp_path) as second:
+                text = refused(second, "write_message", **MESSAGE)
+                assert text.startswith("BUSY")
+                told = json.loads(text.partition("\n")[2])["error"]
+                assert told["holder"]["pid"] == owner.pid
+                call(owner, "write_message", **MESSAGE)
+                owner.close()
+                call(second, "write_message", **MESSAGE)
+                assert call(second, "get_system_health")["messages"] == 3
 
     def test_it_is_damaged(self, tmp_path: Path) -> None:
         with client_of(tmp_path) as client:
