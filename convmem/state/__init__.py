@@ -6,7 +6,7 @@ The state holds no text but session names; bodies are read back from the log. A 
 (``save``, ``restore``) is the same state as columns.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, assert_never
 
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from convmem.errors import InvalidRecord
 from convmem.ids import ID_BYTES, NO_ID
-from convmem.message import Message
+from convmem.message import NO_METADATA, Message, Relation
 from convmem.records import DeleteMessage, Place, PutMessage, Record, UpdateMessage, updated
 from convmem.state.links import LinkKind, LinkTable
 from convmem.state.messages import MessageTable
@@ -115,13 +115,15 @@ class State:
         }
 
     def _put(self, message: Message, place: Place) -> None:
-        if self.messages.row(message.message_id) is not None:
+        # An id greater than all before is new for certain, and almost all are.
+        is_new = message.message_id > self.last_id
+        if not is_new and self.messages.row(message.message_id) is not None:
             raise InvalidRecord("a message id is written twice")
         session = self.sessions.append(message.session_id, len(self.messages))
         row = self.messages.append(message, session, place)
-        related = (relation.message_id for relation in message.metadata.relations)
-        self.links.add(row, LinkKind.RELATION, related)
-        self.links.add(row, LinkKind.SOURCE, message.metadata.source_message_ids)
+        if message.metadata is not NO_METADATA:
+            self._link(row, message.metadata.relations)
+            self.links.add(row, LinkKind.SOURCE, message.metadata.source_message_ids)
         self.last_id = max(self.last_id, message.message_id)
 
     def _update(self, update: UpdateMessage, place: Place) -> None:
@@ -132,11 +134,14 @@ class State:
         self.patches.add(row, update, place)
         if "relations" in update.changes:
             self.links.drop(row, LinkKind.RELATION)
-            related = (relation.message_id for relation in update.changes["relations"])
-            self.links.add(row, LinkKind.RELATION, related)
+            self._link(row, update.changes["relations"])
         if "source_message_ids" in update.changes:
             self.links.drop(row, LinkKind.SOURCE)
             self.links.add(row, LinkKind.SOURCE, update.changes["source_message_ids"])
+
+    def _link(self, row: int, relations: Sequence[Relation]) -> None:
+        related = (relation.message_id for relation in relations)
+        self.links.add(row, LinkKind.RELATION, related)
 
     def _delete(self, deletion: DeleteMessage) -> None:
         row = self._live_row(deletion.message_id)

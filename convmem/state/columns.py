@@ -19,11 +19,8 @@ class Columns:
 
     def __init__(self, kinds: Mapping[str, Any]) -> None:
         self._kinds = dict(kinds)
+        self._take({name: np.zeros(_ROWS_AT_FIRST, kind) for name, kind in self._kinds.items()})
         self._rows = 0
-        self._arrays: dict[str, NDArray[Any]] = {
-            name: np.zeros(_ROWS_AT_FIRST, kind) for name, kind in self._kinds.items()
-        }
-        self._in_order = tuple(self._arrays.values())
 
     def __len__(self) -> int:
         return self._rows
@@ -35,10 +32,10 @@ class Columns:
     def append(self, *values: Any) -> int:
         """Add a row, one value a column in the order of ``kinds``; its number."""
         row = self._rows
-        if row == len(self._in_order[0]):
+        if row == self._room:
             self._grow()
-        for column, value in zip(self._in_order, values, strict=True):
-            column[row] = value
+        for view, value in zip(self._views, values, strict=True):
+            view[row] = value
         self._rows = row + 1
         return row
 
@@ -58,7 +55,7 @@ class Columns:
 
     def memory_bytes(self) -> int:
         """What the columns occupy, as allocated."""
-        return sum(array.nbytes for array in self._in_order)
+        return sum(array.nbytes for array in self._arrays.values())
 
     def _grow(self) -> None:
         room = max(_ROWS_AT_FIRST, self._rows)
@@ -73,5 +70,6 @@ class Columns:
 
     def _take(self, arrays: dict[str, NDArray[Any]]) -> None:
         self._arrays = arrays
-        self._in_order = tuple(arrays.values())
-        self._rows = len(self._in_order[0])
+        # Setting one element through a memoryview takes half the time it takes through numpy.
+        self._views = tuple(array.data for array in arrays.values())
+        self._rows = self._room = len(self._views[0])
