@@ -41,14 +41,15 @@ from .format import (
     encode_seal,
     frame_bytes,
 )
-from .layout import snapshot_name
+from .layout import log_name, snapshot_name
 from .limits import BATCH_BYTES_MAX, PAYLOAD_BYTES_MAX
 from .log import Environment
 from .memory_disk import MemoryDisk, Operation, ShortWrite
+from .place import Hazard, HazardKind
 from .recovery import Adopted, Application, Clean, Created, Cut, Recovery
 from .scan import End, Ending, Position, Verdict, scan, start_of
 from .snapshot import Section, Unusable
-from .store import Store, StoreStatus
+from .store import Compacted, Store, StoreStatus
 
 __all__ = [
     "BATCH_BYTES_MAX",
@@ -57,6 +58,7 @@ __all__ = [
     "Adopted",
     "Application",
     "Clean",
+    "Compacted",
     "CorruptLog",
     "Counters",
     "Created",
@@ -72,6 +74,8 @@ __all__ = [
     "FormatTooNew",
     "Frame",
     "Generation",
+    "Hazard",
+    "HazardKind",
     "HeaderFault",
     "Holder",
     "InvalidRecord",
@@ -108,6 +112,7 @@ __all__ = [
     "encode_header",
     "encode_seal",
     "frame_bytes",
+    "log_name",
     "scan",
     "snapshot_name",
     "start_of",

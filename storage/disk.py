@@ -11,17 +11,20 @@ import errno
 import json
 import mmap
 import os
+import shutil
 import sys
 import threading
+import time
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, TypeVar
 
 from .errors import Holder, StoreLocked
 from .layout import LOCK
+from .place import Hazard, hazards_of
 
 if sys.platform == "win32":
     import msvcrt
@@ -51,6 +54,7 @@ class Counters:
 
 
 Buffer = bytes | memoryview
+T = TypeVar("T")
 
 
 class File(Protocol):
@@ -77,7 +81,10 @@ class File(Protocol):
 
 
 class Lock(Protocol):
-    """A store held; `release` is idempotent."""
+    """A store held; `release` is idempotent. `previous` is who held it before, if known."""
+
+    @property
+    def previous(self) -> Holder | None: ...
 
     def release(self) -> None: ...
 
@@ -93,16 +100,25 @@ class Disk(Protocol):
     def counters(self) -> Mapping[str, Counters]:
         """By the suffix of the file's name, "" for directories (flushes only)."""
 
+    def hazards(self) -> tuple[Hazard, ...]:
+        """What may be wrong with the place."""
+
+    def free_bytes(self) -> int:
+        """The room that is left for this user's files."""
+
     def make_directory(self) -> None:
         """Make the directory and its parents where missing, durably, for the owner only."""
 
     def lock(self, host: str, since_ms: int) -> Lock:
         """Hold the store until released or this process ends. Raises StoreLocked."""
 
+    def refuse_locked(self) -> None:
+        """Raises StoreLocked while somebody holds the store; writes nothing."""
+
     def create(self, name: str) -> File:
         """A new empty file, its subdirectory made when missing. Raises FileExistsError."""
 
-    def open(self, name: str) -> File: ...
+    def open(self, name: str, *, writable: bool = True) -> File: ...
 
     def map(self, name: str) -> memoryview:
         """All of a file that nobody changes, read when touched; counted as one read.
@@ -127,6 +143,12 @@ class OsDisk:
         self.path = str(path)
         self.counters: defaultdict[str, Counters] = defaultdict(Counters)
 
+    def hazards(self) -> tuple[Hazard, ...]:
+        return hazards_of(self._path)
+
+    def free_bytes(self) -> int:
+        return shutil.disk_usage(self._path).free
+
     def make_directory(self) -> None:
         missing = [path for path in (self._path, *self._path.parents) if not path.exists()]
         for path in reversed(missing):
@@ -136,14 +158,30 @@ class OsDisk:
     def lock(self, host: str, since_ms: int) -> Lock:
         return _OsLock(self._path / LOCK, Holder(os.getpid(), host, since_ms))
 
+    def refuse_locked(self) -> None:
+        path = self._path / LOCK
+        try:
+            descriptor = _open(path, os.O_RDONLY)
+        except FileNotFoundError:
+            return
+        try:
+            _lock(descriptor)
+            _unlock(descriptor)
+        except OSError as error:
+            if error.errno not in _LOCKED_BY_ANOTHER:
+                raise
+            raise StoreLocked(_read_holder(path)) from error
+        finally:
+            os.close(descriptor)
+
     def create(self, name: str) -> File:
         path = self._path / name
         if path.parent != self._path:
             path.parent.mkdir(mode=0o700, exist_ok=True)
-        return self._file(name, os.O_CREAT | os.O_EXCL)
+        return self._file(name, os.O_RDWR | os.O_CREAT | os.O_EXCL)
 
-    def open(self, name: str) -> File:
-        return self._file(name, 0)
+    def open(self, name: str, *, writable: bool = True) -> File:
+        return self._file(name, os.O_RDWR if writable else os.O_RDONLY)
 
     def map(self, name: str) -> memoryview:
         descriptor = _open(self._path / name, os.O_RDONLY)
@@ -159,7 +197,7 @@ class OsDisk:
         return memoryview(view)
 
     def unlink(self, name: str) -> None:
-        (self._path / name).unlink()
+        _retried((self._path / name).unlink)
 
     def names(self, directory: str = "") -> dict[str, int]:
         try:
@@ -173,7 +211,7 @@ class OsDisk:
         _sync_directory(self._path / directory)
 
     def _file(self, name: str, flags: int) -> File:
-        descriptor = _open(self._path / name, os.O_RDWR | flags)
+        descriptor = _retried(lambda: _open(self._path / name, flags))
         return _OsFile(descriptor, self.counters[PurePosixPath(name).suffix])
 
 
@@ -249,6 +287,7 @@ class _OsLock:
                 raise StoreLocked(_read_holder(path)) from error
             self._held = _identity(os.fstat(self._descriptor))
             self._registry.add(self._held)
+        self.previous = _read_holder(path)
         # The text is for an error message; a full disk must not keep the store closed.
         with suppress(OSError):
             os.ftruncate(self._descriptor, 0)
@@ -281,6 +320,10 @@ def _open(path: Path, flags: int) -> int:
 
 if sys.platform == "win32":
     _LOCKED_BY_ANOTHER = (errno.EACCES, errno.EDEADLK)
+    # Access denied, sharing violation, lock violation: a virus scanner has the file, or a
+    # mapping of it is about to go.
+    _SHARING_ERRORS = (5, 32, 33)
+    _RETRY_PAUSES_S = (0.05, 0.1, 0.2, 0.4, 0.8)
     # A read or write at a place is two calls there: no other thread may come between.
     _seek_lock = threading.Lock()
 
@@ -296,6 +339,17 @@ if sys.platform == "win32":
 
     _sync = _sync_data = os.fsync
 
+    def _retried(call: Callable[[], T]) -> T:
+        """Call again, for a bounded time, while another program has the file."""
+        for pause_s in _RETRY_PAUSES_S:
+            try:
+                return call()
+            except OSError as error:
+                if error.winerror not in _SHARING_ERRORS:
+                    raise
+                time.sleep(pause_s)
+        return call()
+
     def _sync_directory(path: Path) -> None:
         """Nothing: the file system logs a new entry before the flush of its file returns."""
 
@@ -310,6 +364,10 @@ if sys.platform == "win32":
 
 else:
     _LOCKED_BY_ANOTHER = (errno.EAGAIN, errno.EACCES)
+
+    def _retried(call: Callable[[], T]) -> T:
+        return call()
+
     _pread = os.pread
     _pwrite = os.pwrite
 

@@ -47,12 +47,12 @@ class DiskFull(StoreUnavailable):
 
 
 class MissingLog(StorageError):
-    """The directory holds parts of a store, but no log: never taken for a new store."""
+    """The directory holds parts of a store without their log: never taken for a new store."""
 
     def __init__(self, path: str, found: tuple[str, ...]) -> None:
         self.path = path
         self.found = found
-        super().__init__(f"{path}: no log, but {', '.join(found)} from an earlier store")
+        super().__init__(f"{path}: the log is missing that {', '.join(found)} came from")
 
 
 class LogError(StorageError):

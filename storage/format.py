@@ -162,6 +162,7 @@ class HeaderFault(Enum):
 
     DAMAGED = "the file header does not verify"
     TOO_NEW = "the file is of a newer format"
+    RENAMED = "the file holds another generation than its name says"
 
 
 def encode_header(header: FileHeader) -> bytes:

@@ -19,6 +19,13 @@ SCAN_BYTES = 4 << 20
 SNAPSHOT_TAIL_BYTES = 4 << 20
 SNAPSHOT_TAIL_SHARE = 0.25
 
+# Writing a whole file: large enough that the calls cost nothing beside the bytes.
+COPY_BYTES = 1 << 20
+
+# A compaction needs room for the new log while the old one is still there, and a little for
+# what else uses the disk meanwhile.
+COPY_ROOM_SHARE = 1.1
+
 # The first read of one record: most records end within it, so most cost a single read.
 RECORD_READ_BYTES = 4096
 

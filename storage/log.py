@@ -1,11 +1,11 @@
 """The log in append mode: one append is one frame, one write and one sync.
 
 A `Log` is made only from a `Position` that a scan of the file has reached, or by writing a
-new file: what must be read before it is written is a type of its own. `append` returns when
-its records are durable. A write refused for lack of room is rolled back, and the log goes
-on; after any other failure the end of the file is unknown, and the log accepts no more
-writes (a failed sync may have dropped the data and told so once only). Reads always go on,
-in any thread. It does not read a log as a whole (`scan`) nor choose one (`recovery`).
+new file (`generation`): what must be read before it is written is a type of its own. `append`
+returns when its records are durable. A write refused for lack of room is rolled back, and the
+log goes on; after any other failure the end of the file is unknown, and the log accepts no
+more writes (a failed sync may have dropped the data and told so once only). Reads always go
+on, in any thread. It does not read a log as a whole (`scan`) nor choose one (`recovery`).
 """
 
 import errno
@@ -14,30 +14,23 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from .disk import Disk, File
+from .disk import File
 from .errors import CorruptLog, DiskFull, InvalidRecord, StoreFailed, StoreUnavailable
 from .format import (
     BATCH,
     FRAME_BYTES_MAX,
-    GENERATION,
-    SEAL,
     Entry,
     FileHeader,
-    Generation,
     Record,
-    Seal,
     decode_frame,
     encode_batch,
     encode_frame,
-    encode_generation,
-    encode_header,
-    encode_seal,
     frame_bytes_at,
     record_in,
 )
 from .layout import log_name
 from .limits import RECORD_READ_BYTES
-from .scan import Position, agrees, start_of
+from .scan import Position, agrees
 
 NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
@@ -54,39 +47,24 @@ class Environment:
     random_bytes: Callable[[int], bytes]
     host_id: bytes
 
-
-def create_log(disk: Disk, header: FileHeader, generation: Generation) -> "Log":
-    """Make an empty sealed log, durable before it is returned. Raises OSError."""
-    start = start_of(header)
-    first, chain = encode_frame(
-        GENERATION, start.seq, start.chain, header.salt, encode_generation(generation)
-    )
-    seal, end_chain = encode_frame(
-        SEAL, start.seq + 1, chain, header.salt, encode_seal(Seal(0, (0, 0)))
-    )
-    file = disk.create(log_name(header.generation))
-    try:
-        file.pwrite(0, encode_header(header) + first + seal)
-        file.sync()
-        disk.sync_directory()
-    except BaseException:
-        file.close()
-        # What a failed sync left reads well and may yet be lost: do not let it be opened.
-        with suppress(OSError):
-            disk.unlink(log_name(header.generation))
-        raise
-    seal_offset = start.offset + len(first)
-    end = Position(seal_offset + len(seal), start.seq + 2, end_chain, seal_offset)
-    return Log(file, header, end)
+    def salt(self) -> int:
+        """A number that makes the frames of a file its own."""
+        return int.from_bytes(self.random_bytes(4), "little")
 
 
 class Log:
-    """An open log whose every frame up to `end` is verified and durable."""
+    """An open log whose frames up to `end` are durable.
+
+    `snapshot` is where its newest usable snapshot ends, and `snapshot_tried_end` the offset
+    up to which one was last attempted.
+    """
 
     def __init__(self, file: File, header: FileHeader, end: Position) -> None:
         self.header = header
         self.end = end
         self.failed: str | None = None
+        self.snapshot: Position | None = None
+        self.snapshot_tried_end = 0
         self._file = file
 
     @property

@@ -28,6 +28,7 @@ from .disk import Buffer, Counters, File, Lock
 from .errors import Holder, StoreLocked
 from .format import SECTOR_BYTES
 from .layout import LOCK
+from .place import Hazard
 
 BLOCK_BYTES: Final = 4096
 # Pending changes of names are few; more than this would not be enumerated in a lifetime.
@@ -90,12 +91,15 @@ class MemoryDisk:
     """A `Disk` in memory; see the module."""
 
     def __init__(self, files: Mapping[str, bytes] | None = None) -> None:
-        """Begin with `files`, by name, all durable."""
+        """Begin with `files`, by name, all durable, and much room."""
         self.path = "memory"
         self.counters: defaultdict[str, Counters] = defaultdict(Counters)
         self.hook: Callable[[Operation], None] = lambda operation: None
+        self.hazards_found: tuple[Hazard, ...] = ()
+        self.room_bytes = 1 << 40
         self._operations = 0
         self._holder: Holder | None = None
+        self._previous: Holder | None = None
         self._names: dict[str, _Inode] = {}
         self._pending: list[_Link] = []
         for name, data in (files or {}).items():
@@ -117,16 +121,27 @@ class MemoryDisk:
         """End the process that uses the disk: its lock goes, its unsynced writes stay."""
         self._holder = None
 
+    def hazards(self) -> tuple[Hazard, ...]:
+        return self.hazards_found
+
+    def free_bytes(self) -> int:
+        return self.room_bytes
+
     def make_directory(self) -> None:
         """Nothing: it is there."""
 
     def lock(self, host: str, since_ms: int) -> Lock:
-        if self._holder is not None:
-            raise StoreLocked(self._holder)
+        self.refuse_locked()
         self._holder = Holder(0, host, since_ms)
+        lock = _MemoryLock(self, self._previous)
+        self._previous = self._holder
         if LOCK not in self._names:
             self._link(LOCK, _Inode())
-        return _MemoryLock(self)
+        return lock
+
+    def refuse_locked(self) -> None:
+        if self._holder is not None:
+            raise StoreLocked(self._holder)
 
     def create(self, name: str) -> File:
         if name in self._names:
@@ -138,11 +153,11 @@ class MemoryDisk:
         self._link(name, _Inode())
         return self.open(name)
 
-    def open(self, name: str) -> File:
+    def open(self, name: str, *, writable: bool = True) -> File:
         if name not in self._names:
             raise FileNotFoundError(errno.ENOENT, "missing", name)
         suffix = name[name.rindex(".") :]
-        return _MemoryFile(self, name, self._names[name], self.counters[suffix])
+        return _MemoryFile(self, name, self._names[name], self.counters[suffix], writable)
 
     def map(self, name: str) -> memoryview:
         file = self.open(name)
@@ -209,8 +224,9 @@ class MemoryDisk:
 
 
 class _MemoryLock:
-    def __init__(self, disk: MemoryDisk) -> None:
+    def __init__(self, disk: MemoryDisk, previous: Holder | None) -> None:
         self._disk: MemoryDisk | None = disk
+        self.previous = previous
 
     def release(self) -> None:
         if self._disk is not None:
@@ -219,11 +235,14 @@ class _MemoryLock:
 
 
 class _MemoryFile:
-    def __init__(self, disk: MemoryDisk, name: str, inode: _Inode, counters: Counters) -> None:
+    def __init__(
+        self, disk: MemoryDisk, name: str, inode: _Inode, counters: Counters, writable: bool
+    ) -> None:
         self._disk = disk
         self._name = name
         self._inode: _Inode | None = inode
         self._counters = counters
+        self._writable = writable
 
     def size(self) -> int:
         return len(self._opened().content)
@@ -237,7 +256,7 @@ class _MemoryFile:
         return data
 
     def pwrite(self, offset: int, data: Buffer) -> None:
-        inode = self._opened()
+        inode = self._opened(to_write=True)
         self._counters.writes += 1
         self._counters.bytes_written += len(data)
         try:
@@ -248,7 +267,7 @@ class _MemoryFile:
         _change(inode, _Write(offset, bytes(data)))
 
     def truncate(self, size: int) -> None:
-        inode = self._opened()
+        inode = self._opened(to_write=True)
         self._disk.before("truncate", self._name)
         _change(inode, _Resize(size))
 
@@ -273,8 +292,8 @@ class _MemoryFile:
         inode.durable = _changed(inode.durable, inode.pending)
         inode.pending.clear()
 
-    def _opened(self) -> _Inode:
-        if self._inode is None:
+    def _opened(self, *, to_write: bool = False) -> _Inode:
+        if self._inode is None or (to_write and not self._writable):
             raise OSError(errno.EBADF, "the file is closed", self._name)
         return self._inode
 

@@ -2,19 +2,21 @@
 
     list -> no log, nothing else: create            (with other parts of a store: refuse)
          -> unfinished creation: create anew
+         -> several logs: choose by lineage
          -> adopt a snapshot, scan and replay what follows it, judge the end
          -> torn: quarantine, cut
-         -> write the last frame again in place, sync file and directory -> serve
+         -> write the last frame again in place, sync file and directory
+         -> remove what is left over -> serve
 
 Nothing is cut but what `scan` calls torn, and never before its bytes were copied aside.
 The last frame is written again because a process that died, or a sync that failed, may
 have left it in the page cache only, where it reads well and would yet be lost: nothing is
-served that a power cut could take back.
+served that a power cut could take back. Before that nothing is removed.
 """
 
-from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
 from typing import Protocol, assert_never
 
 from . import snapshot
@@ -30,14 +32,15 @@ from .format import (
     Generation,
     HeaderFault,
     Origin,
-    decode_generation,
-    decode_header,
-    decode_seal,
 )
+from .generation import write_generation
 from .layout import QUARANTINE, Listing, log_name, parse, quarantine_name
-from .log import Environment, Log, create_log
+from .limits import COPY_BYTES
+from .lineage import Lineage, choose
+from .log import Environment, Log
 from .scan import End, Ending, Position, Verdict, agrees, data_end_of, scan, start_of
 from .snapshot import Snapshot, Unusable
+from .survey import OwnRecords, read_header, read_origin, survey_all
 
 
 class Application(Protocol):
@@ -96,11 +99,18 @@ class Adopted:
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """An open log and how it came about; no snapshot: everything was replayed."""
+    """An open log and how it came about; no snapshot: everything was replayed.
+
+    `removed` are files that were left over; `superseded` those that should have gone and
+    could not be removed, the oldest first.
+    """
 
     log: Log
+    origin: Generation
     recovery: Recovery
     snapshot: Adopted | Unusable | None
+    removed: tuple[str, ...] = ()
+    superseded: tuple[str, ...] = ()
 
 
 def recover(disk: Disk, environment: Environment, application: Application) -> Recovered:
@@ -112,20 +122,22 @@ def recover(disk: Disk, environment: Environment, application: Application) -> R
     match listing.generations:
         case ():
             _refuse_parts_of_a_store(disk, listing)
-            return Recovered(_create(disk, environment), Created(), None)
+            return _create(disk, environment)
+        case (1,) if is_unfinished_creation(disk, listing):
+            disk.unlink(log_name(1))
+            return _create(disk, environment)
         case (generation,):
-            file = disk.open(log_name(generation))
-        case _:
-            raise CorruptLog(log_name(listing.generations[-1]), 0, "more than one generation")
+            lineage = Lineage(generation)
+        case generations:
+            lineage = choose(survey_all(disk, generations, application.known_types))
+    refuse_orphans(disk, listing, lineage)
+    file = disk.open(log_name(lineage.live))
     try:
-        if _is_unfinished_creation(file, listing):
-            file.close()
-            disk.unlink(log_name(generation))
-            return Recovered(_create(disk, environment), Created(), None)
-        return _open(disk, file, generation, listing, application)
+        recovered = _open(disk, file, lineage, listing, application)
     except BaseException:
         file.close()
         raise
+    return _clear(disk, lineage, listing, recovered)
 
 
 def _refuse_parts_of_a_store(disk: Disk, listing: Listing) -> None:
@@ -135,60 +147,94 @@ def _refuse_parts_of_a_store(disk: Disk, listing: Listing) -> None:
         raise MissingLog(disk.path, found)
 
 
-def _is_unfinished_creation(file: File, listing: Listing) -> bool:
-    """Whether creation was interrupted before its one write was whole: nothing is lost."""
-    alone = not listing.snapshots and not listing.has_quarantine
-    return alone and listing.generations == (1,) and data_end_of(file) < CREATION_BYTES
+def refuse_orphans(disk: Disk, listing: Listing, lineage: Lineage) -> None:
+    """Raises MissingLog for a snapshot of a later log: that log was there, and was used."""
+    later = tuple(name for generation, name in listing.snapshots if lineage.live < generation)
+    if later:
+        raise MissingLog(disk.path, later)
 
 
-def _create(disk: Disk, environment: Environment) -> Log:
+def is_unfinished_creation(disk: Disk, listing: Listing) -> bool:
+    """Whether the first log's one write was interrupted: nothing was ever in it."""
+    if listing.snapshots or listing.has_quarantine or listing.generations != (1,):
+        return False
+    with closing(disk.open(log_name(1), writable=False)) as file:
+        return data_end_of(file) < CREATION_BYTES
+
+
+def _create(disk: Disk, environment: Environment) -> Recovered:
     now_ms = environment.now_ms()
     header = FileHeader(
-        salt=int.from_bytes(environment.random_bytes(4), "little"),
+        salt=environment.salt(),
         generation=1,
         store_id=now_ms.to_bytes(6, "big") + environment.random_bytes(10),
         first_seq=1,
         parent=0,
     )
-    generation = Generation(0, 0, 0, Origin.CREATED, now_ms, environment.host_id)
-    return create_log(disk, header, generation)
+    origin = Generation(0, 0, 0, Origin.CREATED, now_ms, environment.host_id)
+    return Recovered(write_generation(disk, header, origin), origin, Created(), None)
 
 
 def _open(
-    disk: Disk, file: File, generation: int, listing: Listing, application: Application
+    disk: Disk, file: File, lineage: Lineage, listing: Listing, application: Application
 ) -> Recovered:
-    name = log_name(generation)
-    header = _read_header(file, name, generation)
+    name = log_name(lineage.live)
+    header = _header(file, name, lineage.live)
     adopted = _adopt(disk, file, header, listing, application)
     if isinstance(adopted, Adopted):
-        own = _OwnRecords(header, sealed=True)
-        end = own.scan(file, adopted.position, application)
+        own = OwnRecords(header, origin=_origin(file, name, header))
+        end = _replay(file, adopted.position, own, application)
         if end.ending is Ending.IMPOSSIBLE:
             # Perhaps it is the snapshot that is wrong: the log alone decides.
             adopted = Unusable(adopted.name, f"the log goes on with {end.reason}")
             application.reset()
     if not isinstance(adopted, Adopted):
-        own = _OwnRecords(header, sealed=False)
-        end = own.scan(file, start_of(header), application)
-    position = end.position
+        own = OwnRecords(header)
+        end = _replay(file, start_of(header), own, application)
     recovery: Recovery
     match end.ending.verdict:
         case Verdict.CORRUPT:
-            verified = f"; frames up to sequence {position.seq - 1} verify"
-            raise CorruptLog(name, position.offset, end.reason + verified)
+            verified = f"; frames up to sequence {end.position.seq - 1} verify"
+            raise CorruptLog(name, end.position.offset, end.reason + verified)
         case Verdict.TOO_NEW:
-            raise FormatTooNew(name, position.offset, end.reason)
+            raise FormatTooNew(name, end.position.offset, end.reason)
         case Verdict.CLEAN:
-            own.require_seal(name, position.offset)
+            origin = own.require_seal(name, end.position.offset)
             recovery = Clean()
         case Verdict.TORN:
-            own.require_seal(name, position.offset)
-            recovery = _cut(disk, file, generation, end)
+            origin = own.require_seal(name, end.position.offset)
+            recovery = _cut(disk, file, lineage.live, end)
         case _ as unreachable:
             assert_never(unreachable)
-    _write_again(file, position)
+    _write_again(file, end.position, whole=lineage.fresh)
     disk.sync_directory()
-    return Recovered(Log(file, header, position), recovery, adopted)
+    log = Log(file, header, end.position)
+    if isinstance(adopted, Adopted):
+        log.snapshot, log.snapshot_tried_end = adopted.position, adopted.position.offset
+    return Recovered(log, origin, recovery, adopted)
+
+
+def _header(file: File, name: str, generation: int) -> FileHeader:
+    match read_header(file, generation):
+        case HeaderFault.TOO_NEW as fault:
+            raise FormatTooNew(name, 0, fault.value)
+        case HeaderFault() as fault:
+            raise CorruptLog(name, 0, fault.value)
+        case header:
+            return header
+
+
+def _origin(file: File, name: str, header: FileHeader) -> Generation:
+    origin = read_origin(file, header)
+    if origin is None:
+        raise CorruptLog(name, FILE_HEADER_BYTES, "the first frame does not verify")
+    return origin
+
+
+def _replay(file: File, start: Position, own: OwnRecords, application: Application) -> End:
+    handlers = dict.fromkeys(application.known_types, application.replay)
+    handlers |= {GENERATION: own.take_generation, SEAL: own.take_seal}
+    return scan(file, start, own.header.salt, handlers)
 
 
 def _adopt(
@@ -205,8 +251,7 @@ def _adopt(
                 found = found or loaded
             case Snapshot(position=position):
                 if not agrees(position, file, header.salt):
-                    reason = f"it has lost what {name} covers, up to sequence {position.seq - 1}"
-                    raise CorruptLog(log_name(generation), position.last_offset, reason)
+                    raise lost_tail(loaded)
                 try:
                     application.restore(loaded.sections)
                 except InvalidRecord as error:
@@ -219,58 +264,19 @@ def _adopt(
     return found
 
 
-def _write_again(file: File, end: Position) -> None:
+def lost_tail(loaded: Snapshot) -> CorruptLog:
+    """What is wrong with a log that no longer holds what its snapshot covers."""
+    position = loaded.position
+    reason = f"it has lost what {loaded.name} covers, up to sequence {position.seq - 1}"
+    return CorruptLog(log_name(loaded.generation), position.last_offset, reason)
+
+
+def _write_again(file: File, end: Position, *, whole: bool) -> None:
     """Make durable what the last write put there: a frame, or the whole of a new log."""
-    start = 0 if end.offset == CREATION_BYTES else end.last_offset
-    file.pwrite(start, file.pread(start, end.offset - start))
+    start = 0 if whole or end.offset == CREATION_BYTES else end.last_offset
+    for offset in range(start, end.offset, COPY_BYTES):
+        file.pwrite(offset, file.pread(offset, min(COPY_BYTES, end.offset - offset)))
     file.sync()
-
-
-def _read_header(file: File, name: str, generation: int) -> FileHeader:
-    match decode_header(file.pread(0, FILE_HEADER_BYTES)):
-        case HeaderFault.TOO_NEW as fault:
-            raise FormatTooNew(name, 0, fault.value)
-        case HeaderFault.DAMAGED as fault:
-            raise CorruptLog(name, 0, fault.value)
-        case header:
-            if header.generation != generation:
-                raise CorruptLog(name, 0, f"holds generation {header.generation}")
-            return header
-
-
-class _OwnRecords:
-    """Holds GENERATION and SEAL to their places: the first frame, and one seal."""
-
-    def __init__(self, header: FileHeader, *, sealed: bool) -> None:
-        """`sealed`: the scan begins after the seal."""
-        self._header = header
-        self._begun = self._sealed = sealed
-
-    def scan(self, file: File, start: Position, application: Application) -> End:
-        handlers = dict.fromkeys(application.known_types, application.replay)
-        own = {GENERATION: self._take_generation, SEAL: self._take_seal}
-        return scan(file, start, self._header.salt, handlers | own)
-
-    def require_seal(self, name: str, offset: int) -> None:
-        """Raises CorruptLog for a log that never became valid."""
-        if not (self._begun and self._sealed):
-            raise CorruptLog(name, offset, "the log is not sealed")
-
-    def _take_generation(self, entry: Entry) -> None:
-        generation = decode_generation(entry.payload)
-        if entry.frame_offset != FILE_HEADER_BYTES:
-            raise InvalidRecord("a GENERATION record within the log")
-        if generation.parent != self._header.parent:
-            raise InvalidRecord("GENERATION and file header name different parents")
-        self._begun = True
-
-    def _take_seal(self, entry: Entry) -> None:
-        seal = decode_seal(entry.payload)
-        if self._sealed:
-            raise InvalidRecord("a second SEAL record")
-        if seal.frames != entry.seq - self._header.first_seq - 1:
-            raise InvalidRecord(f"a SEAL record over {seal.frames} frames")
-        self._sealed = True
 
 
 def _cut(disk: Disk, file: File, generation: int, end: End) -> Cut:
@@ -289,12 +295,31 @@ def _cut(disk: Disk, file: File, generation: int, end: End) -> Cut:
 
 def _quarantine(disk: Disk, generation: int, offset: int, tail: bytes) -> str:
     name = quarantine_name(generation, offset, disk.names(QUARANTINE))
-    file = disk.create(name)
-    try:
+    with closing(disk.create(name)) as file:
         file.pwrite(0, tail)
         file.sync()
-    finally:
-        file.close()
     disk.sync_directory(QUARANTINE)
     disk.sync_directory()
     return name
+
+
+def _clear(disk: Disk, lineage: Lineage, listing: Listing, recovered: Recovered) -> Recovered:
+    """Remove what decides nothing any more; it may as well stay when that fails."""
+    used = recovered.snapshot.name if isinstance(recovered.snapshot, Adopted) else None
+    names = [log_name(generation) for generation in lineage.discarded]
+    names += [name for _, name in listing.snapshots if name != used]
+    superseded = [log_name(generation) for generation in lineage.superseded]
+    kept = remove_in_order(disk, superseded)
+    removed = [name for name in names if not remove_in_order(disk, [name])]
+    removed += superseded[: len(superseded) - len(kept)]
+    return replace(recovered, removed=tuple(removed), superseded=tuple(kept))
+
+
+def remove_in_order(disk: Disk, names: Iterable[str]) -> list[str]:
+    """Remove files up to the first that cannot be; those that are left."""
+    left = list(names)
+    with suppress(OSError):
+        while left:
+            disk.unlink(left[0])
+            del left[0]
+    return left

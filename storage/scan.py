@@ -15,7 +15,7 @@ write can spoil the last frame only, by sectors or bytes that are missing (read 
 not there); a frame that follows, or a full set of sectors with wrong content, is damage.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple, Protocol
@@ -290,19 +290,43 @@ def _misses_a_sector(data: bytes, offset: int) -> bool:
     return False
 
 
+def frames_after(log: Readable, position: Position, salt: int) -> Iterator[tuple[int, Frame]]:
+    """Every whole frame that verifies behind a place where none does, with its offset.
+
+    Of what the frames hold nothing is asked, nor that they are successors: some were lost.
+    """
+    data_end = data_end_of(log)
+    end = position.offset
+    for offset, seq, size in _headers_after(log, end, salt, data_end):
+        if end <= offset and position.seq <= seq:
+            frame = decode_frame(log.pread(offset, size), salt)
+            if frame is not None:
+                end = offset + size
+                yield offset, frame
+
+
 def _frame_after(log: Readable, position: Position, salt: int, data_end: int) -> str:
-    """Words for the first frame that follows `position`, empty when none does."""
-    start = position.offset + ALIGNMENT
+    """Words for the first frame header that follows `position`, empty when none does."""
+    for offset, seq, _ in _headers_after(log, position.offset, salt, data_end):
+        if position.seq <= seq:
+            return f"sequence {seq} at byte {offset}"
+    return ""
+
+
+def _headers_after(
+    log: Readable, offset: int, salt: int, data_end: int
+) -> Iterator[tuple[int, int, int]]:
+    """Every frame header that verifies behind `offset`: place, sequence, size of the frame."""
+    start = offset + ALIGNMENT
     while start + FRAME_HEADER_BYTES <= data_end:
         # Pieces overlap by one header, so that none is missed at a seam.
         piece = log.pread(start, min(SEARCH_BYTES + FRAME_HEADER_BYTES, data_end - start))
         found = piece.find(MAGIC, 4)
         while found != -1:
             at = found - 4
-            if at % ALIGNMENT == 0 and frame_bytes_at(piece[at : at + 32], salt) is not None:
-                seq = FRAME_HEADER.unpack_from(piece, at)[6]
-                if position.seq <= seq:
-                    return f"sequence {seq} at byte {start + at}"
+            if at % ALIGNMENT == 0:
+                size = frame_bytes_at(piece[at : at + FRAME_HEADER_BYTES], salt)
+                if size is not None:
+                    yield start + at, FRAME_HEADER.unpack_from(piece, at)[6], size
             found = piece.find(MAGIC, found + 1)
         start += SEARCH_BYTES
-    return ""

@@ -64,6 +64,7 @@ class Snapshot:
     """A snapshot that verified: the log up to `position`, and the sections by id."""
 
     name: str
+    generation: int
     position: Position
     counts: tuple[int, int]
     sections: Mapping[int, memoryview]
@@ -138,7 +139,7 @@ def load(disk: Disk, name: str, log: FileHeader) -> Snapshot | Unusable:
             return Unusable(name, f"section {id} does not verify")
         sections[id] = data[start : start + length]
     position = Position(offset, seq, chain, last_offset)
-    return Snapshot(name, position, (counts[0], counts[1]), sections)
+    return Snapshot(name, generation, position, (counts[0], counts[1]), sections)
 
 
 def _table(sections: Sequence[Section]) -> tuple[bytes, list[int], int]:

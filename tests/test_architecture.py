@@ -21,10 +21,11 @@ LAYERS: dict[str, list[set[str]]] = {
         {"__init__"},
     ],
     "storage": [
-        {"limits", "errors"},
+        {"limits", "errors", "place"},
         {"format", "layout"},
         {"scan", "disk"},
-        {"memory_disk", "log", "snapshot"},
+        {"memory_disk", "log", "snapshot", "survey"},
+        {"generation", "lineage"},
         {"recovery"},
         {"store"},
         {"__init__"},

@@ -1,10 +1,11 @@
 """What the storage tests share: a store with chosen clock and randomness, and its logs."""
 
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate, pairwise
 
 from convmem.storage import (
+    Compacted,
     Disk,
     End,
     Entry,
@@ -29,9 +30,11 @@ TYPES, LENGTHS, PAYLOADS = 1, 2, 3  # the sections of a snapshot
 
 def environment(seed: int = 1) -> Environment:
     """Clock and randomness that give the same store for the same seed."""
+    calls = iter(range(1 << 20))
 
     def random_bytes(count: int) -> bytes:
-        return bytes((seed * 7 + 13 * index) % 256 for index in range(count))
+        turn = seed * 7 + 5 * next(calls)
+        return bytes((turn + 13 * index) % 256 for index in range(count))
 
     return Environment(lambda: 1_700_000_000_000, random_bytes, bytes(range(16)))
 
@@ -74,13 +77,27 @@ class Notes:
 
 
 def open_store(disk: Disk, notes: Notes | None = None, seed: int = 1) -> Store:
-    """Open, restoring and replaying to `notes`."""
+    """Open, restoring and replaying to `notes`.
+
+    A store that is opened to make another log needs another seed, as the first has a salt.
+    """
     return Store.open(disk, environment(seed), notes or Notes())
 
 
 def write_snapshot(store: Store, notes: Notes) -> None:
     """Write what the notes hold, all that is in the store, as a snapshot."""
     store.write_snapshot(store.position(), notes.sections(), (len(notes.records), 0))
+
+
+def compact(store: Store, records: Iterable[Record], expected_bytes: int = 0) -> Compacted:
+    """Write a new log of these records; what they become is left to the next replay."""
+    return store.compact(
+        records, (0, 0), expected_bytes=expected_bytes, on_entry=ignore, progress=ignore
+    )
+
+
+def ignore(what: object) -> None:
+    """Nothing."""
 
 
 def replayed(disk: Disk) -> list[Record]:

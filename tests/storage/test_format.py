@@ -50,7 +50,7 @@ RUNS = st.lists(
 def test_a_new_log_byte_by_byte() -> None:
     salt = bytes([7, 20, 33, 46])
     now = 1_700_000_000_000
-    store_id = now.to_bytes(6, "big") + bytes(7 + 13 * index for index in range(10))
+    store_id = now.to_bytes(6, "big") + bytes(12 + 13 * index for index in range(10))
     header = b"\x89CVL\r\n\x1a\n" + struct.pack("<HH", 1, 64) + salt + struct.pack("<Q", 1)
     header += store_id + struct.pack("<QQI", 1, 0, 0)
     header += struct.pack("<I", crc32c(header))
