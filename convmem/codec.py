@@ -15,6 +15,7 @@
                 5 importance: u8   6 summary: optional   7 relations: u8 relation*
                 8 sources: u8 source*   0 content
     delete   := id: 16 bytes   deleted_at: i64   revision: u32 (the last)   0: u32   32 bytes
+    greatest := id: 16 bytes
     tag      := len: u8   text
     relation := len: u8   type text   target id: 16 bytes
     source   := id: 16 bytes
@@ -34,7 +35,7 @@ from convmem import limits
 from convmem.errors import InvalidRecord
 from convmem.ids import ID_BYTES
 from convmem.message import KINDS, NO_METADATA, ROLES, TIERS, Message, Metadata, Relation
-from convmem.records import DeleteMessage, PutMessage, Record, UpdateMessage
+from convmem.records import DeleteMessage, GreatestId, PutMessage, Record, UpdateMessage
 
 
 class RecordType(IntEnum):
@@ -43,6 +44,7 @@ class RecordType(IntEnum):
     PUT_MESSAGE = 1
     UPDATE_MESSAGE = 2
     DELETE_MESSAGE = 3
+    GREATEST_ID = 9  # 4 to 6 are the log's own; 7 and 8 are kept for facts
 
 
 KNOWN_TYPES = frozenset(RecordType)
@@ -50,6 +52,7 @@ KNOWN_TYPES = frozenset(RecordType)
 _PUT = struct.Struct("<16sqqIBBBBHHHBBBBBxI")
 _UPDATE = struct.Struct("<16sqIII4x")
 _DELETE = struct.Struct("<16sqI4x")
+_GREATEST = struct.Struct("16s")
 assert (_PUT.size, _UPDATE.size, _DELETE.size) == (56, 40, 32)
 
 _HAS_TOOL_CALL_ID = 1
@@ -80,6 +83,8 @@ def encode(record: Record) -> tuple[RecordType, bytes]:
         case DeleteMessage(message_id, deleted_at, revision):
             payload = _DELETE.pack(message_id, deleted_at, revision)
             return RecordType.DELETE_MESSAGE, payload
+        case GreatestId(message_id):
+            return RecordType.GREATEST_ID, message_id
         case _:
             assert_never(record)
 
@@ -95,6 +100,8 @@ def decode(record_type: int, payload: bytes) -> Record:
                 return _decode_update(payload)
             case RecordType.DELETE_MESSAGE:
                 return DeleteMessage(*_DELETE.unpack(payload))
+            case RecordType.GREATEST_ID:
+                return GreatestId(*_GREATEST.unpack(payload))
             case _:
                 assert_never(known)
     except (struct.error, IndexError, UnicodeDecodeError) as error:

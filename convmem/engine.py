@@ -11,7 +11,9 @@ waits forever; a store that failed refuses writes for good and still answers rea
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +21,8 @@ from convmem import codec
 from convmem.commands import Granted, Settled, touched_ids
 from convmem.errors import Code, Refusal
 from convmem.ledger import Ledger
-from convmem.operations import JsonObject, MessageCommand, Query
+from convmem.memory import OnProgress
+from convmem.operations import Command, JsonObject, MessageCommand, Query, RebuildIndex
 from convmem.storage import BATCH_BYTES_MAX, Record, batch_record_bytes
 
 
@@ -27,7 +30,8 @@ from convmem.storage import BATCH_BYTES_MAX, Record, batch_record_bytes
 class _Waiting:
     """A command on its way, and the one who waits for its answer."""
 
-    command: MessageCommand
+    command: Command
+    on_progress: OnProgress | None
     answer: asyncio.Future[JsonObject]
 
     def succeed(self, answer: JsonObject) -> None:
@@ -56,6 +60,7 @@ class Engine:
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="convmem-writer")
         self._waiting: deque[_Waiting] = deque()
         self._committer: asyncio.Task[None] | None = None
+        self._snapshot: asyncio.Task[None] | None = None
         self._closed = False
 
     @classmethod
@@ -63,12 +68,12 @@ class Engine:
         """Open the store of a directory. Blocks. Raises Refusal."""
         return cls(Ledger.open(data_dir))
 
-    async def execute(self, command: MessageCommand) -> JsonObject:
+    async def execute(self, command: Command, on_progress: OnProgress | None = None) -> JsonObject:
         """Grant a command: durable and applied when this returns. Raises Refusal."""
         if self._closed:
             raise Refusal(Code.BUSY, "the server is shutting down; nothing was written")
         loop = asyncio.get_running_loop()
-        waiting = _Waiting(command, loop.create_future())
+        waiting = _Waiting(command, on_progress, loop.create_future())
         self._waiting.append(waiting)
         if self._committer is None:
             self._committer = loop.create_task(self._commit())
@@ -79,20 +84,64 @@ class Engine:
         return self._ledger.answer(query)
 
     async def close(self) -> None:
-        """Finish the writes that were accepted, then let go of the store."""
+        """Finish the writes that were accepted, save a snapshot, let go of the store."""
         self._closed = True
         if self._committer is not None:
             await self._committer
+        if self._snapshot is not None:
+            await self._snapshot
+        with suppress(Refusal):  # the next start replays more; nothing is lost
+            await asyncio.to_thread(self._ledger.snapshot())
         self._writer.shutdown()
         self._ledger.close()
 
     async def _commit(self) -> None:
         try:
             while self._waiting:
-                if batch := self._next_batch():
+                if isinstance(self._waiting[0].command, RebuildIndex):
+                    await self._rebuild(self._waiting.popleft())
+                elif batch := self._next_batch():
                     await self._commit_batch(batch)
+                if self._ledger.snapshot_due and self._snapshot is None:
+                    self._snapshot = asyncio.create_task(self._save(self._ledger.snapshot()))
         finally:
             self._committer = None
+
+    async def _save(self, snapshot: Callable[[], None]) -> None:
+        """Write a snapshot beside the writes that go on."""
+        with suppress(Refusal):  # health tells that there is none
+            await asyncio.to_thread(snapshot)
+        self._snapshot = None
+
+    async def _rebuild(self, waiting: _Waiting) -> None:
+        """Compact the log. Writes wait until the new one is in use, reads do not."""
+        if self._snapshot is not None:
+            await self._snapshot
+        loop = asyncio.get_running_loop()
+        before = self._ledger.log_bytes
+
+        def on_progress(done: int, total: int) -> None:
+            if waiting.on_progress is not None:
+                asyncio.run_coroutine_threadsafe(waiting.on_progress(done, total), loop)
+
+        try:
+            rebuilt = await loop.run_in_executor(self._writer, self._ledger.compact, on_progress)
+            if rebuilt is not None:
+                self._ledger.switch(rebuilt)
+                await asyncio.to_thread(self._ledger.retire)
+                await self._save(self._ledger.snapshot())
+        except Exception as error:
+            waiting.fail(error)
+            return
+        waiting.succeed(
+            {
+                "rebuilt": rebuilt is not None,
+                "live": self._ledger.live,
+                "bytes_before": before,
+                "bytes_after": self._ledger.log_bytes,
+                "dropped_links": rebuilt.dropped_links if rebuilt is not None else 0,
+            }
+        )
 
     async def _commit_batch(self, batch: list[_Write]) -> None:
         loop = asyncio.get_running_loop()
@@ -114,10 +163,13 @@ class Engine:
         batch_bytes = 0
         touched: set[bytes] = set()
         while self._waiting:
-            needed = touched_ids(self._waiting[0].command)
+            command = self._waiting[0].command
+            if isinstance(command, RebuildIndex):
+                break
+            needed = touched_ids(command)
             if not touched.isdisjoint(needed):
                 break
-            write = self._decide(self._waiting[0])
+            write = self._decide(self._waiting[0], command)
             if write is not None:
                 batch_bytes += batch_record_bytes(len(write.entry.payload))
                 if batch and batch_bytes > BATCH_BYTES_MAX:
@@ -127,12 +179,12 @@ class Engine:
             self._waiting.popleft()
         return batch
 
-    def _decide(self, waiting: _Waiting) -> _Write | None:
+    def _decide(self, waiting: _Waiting, command: MessageCommand) -> _Write | None:
         """Decide a command, and answer it at once where nothing has to be written."""
         if waiting.answer.done():  # cancelled before it was begun
             return None
         try:
-            decided = self._ledger.decide(waiting.command)
+            decided = self._ledger.decide(command)
         except Exception as error:
             waiting.fail(error)
             return None

@@ -8,14 +8,15 @@ import numpy
 from convmem import __version__, ids
 from convmem.operations import JsonObject
 from convmem.state import State
-from convmem.storage import Clean, Created, Cut, Recovery, StoreStatus
+from convmem.storage import Adopted, Clean, Created, Cut, Recovery, StoreStatus, Unusable
 
 
 def health(state: State, store: StoreStatus, directory: str) -> JsonObject:
     """The health of an open store. Sizes are bytes."""
     report: JsonObject = {
         "status": "failed" if store.failed else "ok",
-        "messages": len(state.messages),
+        "messages": len(state.messages) - state.messages.deleted,
+        "deleted": state.messages.deleted,
         "sessions": len(state.sessions),
         "store": {
             "directory": directory,
@@ -25,9 +26,12 @@ def health(state: State, store: StoreStatus, directory: str) -> JsonObject:
             "log_bytes": store.log_bytes,
             "strange_files": list(store.strange_names),
             "quarantine": {"files": store.quarantine_files, "bytes": store.quarantine_bytes},
+            "snapshot": _snapshot(store),
+            "removed_at_open": list(store.removed),
         },
         "recovery": _recovery(store.recovery),
         "log_io": asdict(store.log_io),
+        "snapshot_io": asdict(store.snapshot_io),
         "memory_bytes": {"state": state.memory_bytes()},
         "versions": {
             "convmem": __version__,
@@ -35,9 +39,26 @@ def health(state: State, store: StoreStatus, directory: str) -> JsonObject:
             "numpy": numpy.__version__,
         },
     }
+    if store.hazards:
+        report["warnings"] = [f"{hazard.kind.value} ({hazard.detail})" for hazard in store.hazards]
     if store.failed:
         report["failed"] = store.failed
     return report
+
+
+def _snapshot(store: StoreStatus) -> JsonObject:
+    """The snapshot on disk, and whether the start was spared a replay by one."""
+    told: JsonObject = {"bytes": store.snapshot_bytes}
+    if store.snapshot_next_seq is not None:
+        told["next_seq"] = store.snapshot_next_seq
+    match store.opened_with:
+        case Adopted(name):
+            told["opened_with"] = name
+        case Unusable(name, reason):
+            told["not_used"] = f"{name}: {reason}"
+        case None:
+            pass
+    return told
 
 
 def _recovery(recovery: Recovery) -> JsonObject:

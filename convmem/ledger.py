@@ -6,12 +6,13 @@ event loop: ``append`` may run in a writer thread while everything else stays on
 Every storage error leaves it as a ``Refusal``.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from zlib import crc32
 
-from convmem import codec, host, ids, views
+from convmem import codec, compaction, host, ids, views
 from convmem.commands import Granted, Settled, decide
 from convmem.errors import Code, InvalidRecord, Refusal
 from convmem.health import health
@@ -19,18 +20,29 @@ from convmem.operations import JsonObject, MessageCommand, Query, ReadHealth
 from convmem.records import Place, PutMessage, Record
 from convmem.state import State
 from convmem.storage import (
+    Compacted,
     Disk,
     DiskFull,
     Entry,
     Environment,
     LogError,
     OsDisk,
+    Section,
     StorageError,
     Store,
     StoreLocked,
 )
 from convmem.storage import InvalidRecord as RejectedEntry
 from convmem.storage import Record as LogRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """A compacted log that is durable and not yet in use, and the state it leads to."""
+
+    compacted: Compacted
+    state: State
+    dropped_links: int
 
 
 class Ledger:
@@ -84,13 +96,83 @@ class Ledger:
                 return health(self._state, self._store.status(), self._disk.path)
             return views.answer(self._state, query)
 
+    @property
+    def snapshot_due(self) -> bool:
+        """Whether so much was written that a snapshot would spare the next start much replay."""
+        return self._store.snapshot_due
+
+    def snapshot(self) -> Callable[[], None]:
+        """Take a picture of the state now; what is returned writes it, in any thread.
+
+        The writing blocks and raises Refusal, which hurts nothing but the next start.
+        """
+        position = self._store.position()
+        sections = [
+            Section(_section_id(name), column.itemsize, column.data)
+            for name, column in self._state.save().items()
+        ]
+        counts = (self.live, 0)
+
+        def write() -> None:
+            with _refusals():
+                self._store.write_snapshot(position, sections, counts)
+
+        return write
+
+    def compact(self, on_progress: Callable[[int, int], None]) -> Rebuilt | None:
+        """Write a new log of what counts, durably; ``switch`` puts it to use. None if all does.
+
+        Blocks, in the thread that appends; nothing may be applied until it is done.
+        ``on_progress`` is told the messages written and their number. Raises Refusal.
+        """
+        with _refusals():
+            found = compaction.dead(self._state)
+            if not found:
+                return None
+            state = State(self._read)
+            records = compaction.live_records(self._state, found.dangling)
+            live = self.live
+            compacted = self._store.compact(
+                (LogRecord(*codec.encode(record)) for record in records),
+                (live, 0),
+                expected_bytes=self._store.position().offset,
+                on_entry=lambda entry: _apply(state, entry),
+                progress=lambda done: on_progress(done, live),
+            )
+            return Rebuilt(compacted, state, len(found.dangling))
+
+    def switch(self, rebuilt: Rebuilt) -> None:
+        """Use the new log and its state from now on: at once, in memory. Raises Refusal."""
+        with _refusals():
+            self._store.switch(rebuilt.compacted)
+        self._state = rebuilt.state
+
+    def retire(self) -> None:
+        """Remove the log that was replaced. Blocks; what cannot be removed goes later."""
+        self._store.retire()
+
+    @property
+    def log_bytes(self) -> int:
+        """Size of the log."""
+        return self._store.position().offset
+
+    @property
+    def live(self) -> int:
+        """Messages that are there."""
+        return len(self._state.messages) - self._state.messages.deleted
+
     def close(self) -> None:
         """Let go of the store."""
         self._store.close()
 
     def restore(self, sections: Mapping[int, memoryview]) -> None:
-        """Decline a snapshot: the state comes from the log alone."""
-        raise RejectedEntry("snapshots are not used")
+        """Take the state from a snapshot. Raises the store's InvalidRecord to decline it."""
+        names = {_section_id(name): name for name in self._state.save()}
+        saved = {names[id_]: section for id_, section in sections.items() if id_ in names}
+        try:
+            self._state.restore(saved)
+        except InvalidRecord as error:
+            raise RejectedEntry(str(error)) from error
 
     def reset(self) -> None:
         """Forget the state, to replay the log from its start."""
@@ -98,10 +180,7 @@ class Ledger:
 
     def replay(self, entry: Entry) -> None:
         """Take one record of the log into the state."""
-        try:
-            self._state.apply(codec.decode(entry.type, entry.payload), _place(entry))
-        except InvalidRecord as error:
-            raise RejectedEntry(str(error)) from error
+        _apply(self._state, entry)
 
     def _read(self, place: Place) -> Record:
         return codec.decode(*self._store.read(place.frame_offset, place.start))
@@ -133,6 +212,19 @@ def _refusals() -> Iterator[None]:
         ) from error
     except StorageError as error:
         raise Refusal(Code.STORE_FAILED, str(error)) from error
+
+
+def _apply(state: State, entry: Entry) -> None:
+    """Take an entry of a log into a state. Raises the store's InvalidRecord."""
+    try:
+        state.apply(codec.decode(entry.type, entry.payload), _place(entry))
+    except InvalidRecord as error:
+        raise RejectedEntry(str(error)) from error
+
+
+def _section_id(name: str) -> int:
+    """A column's number in a snapshot: its name, so that a changed meaning gets another."""
+    return crc32(name.encode())
 
 
 def _place(entry: Entry) -> Place:

@@ -4,16 +4,22 @@ A memory may lie in this process (``convmem.engine``) or be reached another way;
 not know. Answers are JSON objects: what a reply carries is decided once, below this line.
 """
 
-from typing import Protocol
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
 
 from convmem.operations import Command, JsonObject, Query
+
+OnProgress = Callable[[int, int], Coroutine[Any, Any, None]]
 
 
 class Memory(Protocol):
     """Where messages are kept and found."""
 
-    async def execute(self, command: Command) -> JsonObject:
-        """Grant a command and answer when it is durable. Raises Refusal."""
+    async def execute(self, command: Command, on_progress: OnProgress | None = None) -> JsonObject:
+        """Grant a command and answer when it is durable. Raises Refusal.
+
+        A long command tells ``on_progress`` how much is done, and of how much.
+        """
         ...
 
     async def query(self, query: Query) -> JsonObject:

@@ -58,6 +58,11 @@ class DeleteMessage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RebuildIndex:
+    """Write the log anew without what is dead in it, and build all that is derived from it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReadHistory:
     """One page of a session's messages, in the order of writing or against it."""
 
@@ -114,6 +119,6 @@ class ReadHealth:
 
 
 MessageCommand = WriteMessage | UpdateMessage | DeleteMessage
-Command = MessageCommand
+Command = MessageCommand | RebuildIndex
 MessageQuery = ReadHistory | ReadContent | ReadContext | ReadSessions | ReadExport
 Query = MessageQuery | ReadHealth

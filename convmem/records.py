@@ -47,7 +47,14 @@ class DeleteMessage:
     revision: int
 
 
-Record = PutMessage | UpdateMessage | DeleteMessage
+@dataclass(frozen=True, slots=True)
+class GreatestId:
+    """An id that was given out. A compaction keeps the greatest, should its message be gone."""
+
+    message_id: bytes
+
+
+Record = PutMessage | UpdateMessage | DeleteMessage | GreatestId
 
 
 def updated(message: Message, update: UpdateMessage) -> Message:

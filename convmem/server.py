@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from convmem import __version__
 from convmem.errors import Code, Refusal
+from convmem.memory import OnProgress
 from convmem.operations import Command, JsonObject, Query, ReadHealth
 from convmem.protocol import Server, serve_stdio
 from convmem.tools import all_tools
@@ -54,9 +55,9 @@ class OpeningMemory:
         with contextlib.suppress(Refusal):
             await self._engine()
 
-    async def execute(self, command: Command) -> JsonObject:
+    async def execute(self, command: Command, on_progress: OnProgress | None = None) -> JsonObject:
         engine = await self._engine()
-        return await engine.execute(command)
+        return await engine.execute(command, on_progress)
 
     async def query(self, query: Query) -> JsonObject:
         try:

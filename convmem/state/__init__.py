@@ -15,7 +15,15 @@ from numpy.typing import NDArray
 from convmem.errors import InvalidRecord
 from convmem.ids import ID_BYTES, NO_ID
 from convmem.message import NO_METADATA, Message, Relation
-from convmem.records import DeleteMessage, Place, PutMessage, Record, UpdateMessage, updated
+from convmem.records import (
+    DeleteMessage,
+    GreatestId,
+    Place,
+    PutMessage,
+    Record,
+    UpdateMessage,
+    updated,
+)
 from convmem.state.links import LinkKind, LinkTable
 from convmem.state.messages import MessageTable
 from convmem.state.patches import PatchTable
@@ -45,6 +53,8 @@ class State:
                 self._update(record, place)
             case DeleteMessage():
                 self._delete(record)
+            case GreatestId(message_id):
+                self.last_id = max(self.last_id, message_id)
             case _:
                 assert_never(record)
 

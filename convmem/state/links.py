@@ -56,6 +56,18 @@ class LinkTable:
         found = (columns["target_low"] == low) & (columns["target_high"] == high)
         return sorted(set(columns["source"][found].tolist()) - {NO_ROW})
 
+    def targets(self) -> set[bytes]:
+        """The ids that anything points to."""
+        columns = self._columns
+        held = columns["source"] != NO_ROW
+        halves = zip(
+            columns["target_high"][held].tolist(), columns["target_low"][held].tolist(), strict=True
+        )
+        return {
+            high.to_bytes(_HALF_BYTES, "big") + low.to_bytes(_HALF_BYTES, "big")
+            for high, low in halves
+        }
+
     def save(self) -> Mapping[str, NDArray[Any]]:
         """The columns, for a snapshot."""
         return self._columns.save()

@@ -11,7 +11,17 @@ from convmem.message import MemoryKind, MemoryTier, Role
 from convmem.operations import Order
 from convmem.protocol import Field
 
-View = Literal["history", "content", "sessions"]
+View = Literal["history", "content", "context", "sessions", "export"]
+Clearable = Literal[
+    "tool_call_id",
+    "tags",
+    "memory_tier",
+    "memory_kind",
+    "importance",
+    "summary",
+    "relations",
+    "source_message_ids",
+]
 
 _ID = Field(
     "Message id, as a result gave it.",
@@ -55,11 +65,13 @@ class MetadataArguments:
     memory_tier: Annotated[
         MemoryTier | None, Field("How long it is meant to matter; a label only.")
     ] = None
-    memory_kind: Annotated[MemoryKind, Field("What sort of memory this is.")] = "conversation"
+    memory_kind: Annotated[
+        MemoryKind | None, Field("What sort of memory this is; conversation unless given.")
+    ] = None
     importance: Annotated[
-        int,
-        Field("0 to 100; breaks ties in search.", minimum=0, maximum=limits.IMPORTANCE_MAX),
-    ] = 0
+        int | None,
+        Field("0 (unless given) to 100; breaks ties.", minimum=0, maximum=limits.IMPORTANCE_MAX),
+    ] = None
     summary: Annotated[
         str | None, Field("The message in a few words.", bytes_max=limits.SUMMARY_BYTES_MAX)
     ] = None
@@ -109,12 +121,73 @@ class WriteMessageResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateMessageArguments:
+    message_id: Annotated[str, _ID]
+    expected_revision: Annotated[
+        int, Field("The revision you read; refused if it changed since.", minimum=1)
+    ]
+    content: Annotated[
+        str | None, Field("The new text, whole.", bytes_max=limits.CONTENT_BYTES_MAX)
+    ] = None
+    metadata: Annotated[
+        MetadataArguments | None, Field("The fields to change; a list replaces the list before.")
+    ] = None
+    clear: Annotated[
+        tuple[Annotated[Clearable, Field("A field of metadata.")], ...] | None,
+        Field("Fields to put back to what they are when not given.", items_max=8),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateMessageResult:
+    message_id: Annotated[str, Field("The message.")]
+    revision: Annotated[int, Field("Its revision now.")]
+    updated_at: Annotated[int, Field("When it last changed, UTC milliseconds.")]
+    changed: Annotated[
+        tuple[Annotated[str, Field("A field.")], ...],
+        Field("The fields that changed; none if all was so already."),
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteMessageArguments:
+    message_id: Annotated[str, _ID]
+    session_id: Annotated[
+        str | None,
+        Field(
+            "A guard: refused if the message is in another session.",
+            bytes_min=1,
+            bytes_max=limits.SESSION_ID_BYTES_MAX,
+        ),
+    ] = None
+    expected_revision: Annotated[
+        int | None, Field("A guard: refused if the message changed since.", minimum=1)
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteMessageResult:
+    message_id: Annotated[str, Field("The message that is gone.")]
+    revision: Annotated[int, Field("The last revision it had.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RebuildIndexResult:
+    rebuilt: Annotated[bool, Field("False if nothing was dead and nothing was written.")]
+    live: Annotated[int, Field("Messages in the store.")]
+    bytes_before: Annotated[int, Field("Size of the log before.")]
+    bytes_after: Annotated[int, Field("Size of the log now.")]
+    dropped_links: Annotated[int, Field("Ids of gone messages that links pointed to.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReadMessagesArguments:
     view: Annotated[
         View,
         Field(
             "history: the messages of a session. content: one long message in windows. "
-            "sessions: the sessions there are."
+            "context: a message with its neighbours and links. sessions: the sessions there "
+            "are. export: everything, as lines of JSON."
         ),
     ]
     session_id: Annotated[
@@ -131,7 +204,7 @@ class ReadMessagesArguments:
     message_id: Annotated[
         str | None,
         Field(
-            "content (required): the message.",
+            "content, context (required): the message.",
             bytes_min=limits.MESSAGE_ID_BYTES,
             bytes_max=limits.MESSAGE_ID_BYTES,
         ),
@@ -144,6 +217,30 @@ class ReadMessagesArguments:
         int | None,
         Field("content: refuse if the message changed since that revision.", minimum=1),
     ] = None
+    before: Annotated[
+        int | None,
+        Field(
+            f"context: messages before it, {limits.NEIGHBOURS_DEFAULT} unless given.",
+            minimum=0,
+            maximum=limits.NEIGHBOURS_MAX,
+        ),
+    ] = None
+    after: Annotated[
+        int | None,
+        Field(
+            f"context: messages after it, {limits.NEIGHBOURS_DEFAULT} unless given.",
+            minimum=0,
+            maximum=limits.NEIGHBOURS_MAX,
+        ),
+    ] = None
+    relation_depth: Annotated[
+        int | None,
+        Field(
+            f"context: links to follow, both ways, {limits.RELATION_DEPTH_DEFAULT} unless given.",
+            minimum=0,
+            maximum=limits.RELATION_DEPTH_MAX,
+        ),
+    ] = None
     prefix: Annotated[
         str | None,
         Field(
@@ -153,8 +250,8 @@ class ReadMessagesArguments:
     limit: Annotated[
         int | None,
         Field(
-            f"history, sessions: most items, {limits.PAGE_ITEMS_DEFAULT} unless given, up to "
-            f"{limits.PAGE_ITEMS_MAX}. content: bytes of the window, "
+            f"history, sessions, export: most items, {limits.PAGE_ITEMS_DEFAULT} unless given, "
+            f"up to {limits.PAGE_ITEMS_MAX}. content: bytes of the window, "
             f"{limits.WINDOW_BYTES_DEFAULT} unless given.",
             minimum=1,
             maximum=limits.WINDOW_BYTES_MAX,
@@ -163,7 +260,7 @@ class ReadMessagesArguments:
     cursor: Annotated[
         str | None,
         Field(
-            "history, sessions: next_cursor of the page before, all else unchanged.",
+            "history, sessions, export: next_cursor of the page before, all else unchanged.",
             bytes_min=1,
             bytes_max=limits.CURSOR_BYTES_MAX,
         ),
@@ -171,7 +268,7 @@ class ReadMessagesArguments:
     max_bytes: Annotated[
         int | None,
         Field(
-            "history, sessions: size of the reply as JSON text, "
+            "all but content: size of the reply as JSON text, "
             f"{limits.REPLY_BYTES_DEFAULT} unless given.",
             minimum=limits.REPLY_BYTES_MIN,
             maximum=limits.REPLY_BYTES_MAX,

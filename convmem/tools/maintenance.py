@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from convmem.memory import Memory
-from convmem.operations import JsonObject, ReadHealth
+from convmem.operations import JsonObject, ReadHealth, RebuildIndex
 from convmem.protocol import Call, Tool
+from convmem.tools.arguments import RebuildIndexResult
 from convmem.tools.replies import refusing
 
 
@@ -15,12 +16,31 @@ class NoArguments:
 
 
 def maintenance_tools(memory: Memory) -> list[Tool[Any]]:
-    """The tools that report on the store."""
+    """The tools that tidy the store up and report on it."""
 
     async def health(arguments: NoArguments, call: Call) -> JsonObject:
         return await memory.query(ReadHealth())
 
+    async def rebuild(arguments: NoArguments, call: Call) -> JsonObject:
+        return await memory.execute(RebuildIndex(), call.progress)
+
     return [
+        Tool(
+            name="rebuild_index",
+            title="Tidy up the memory",
+            description=(
+                "Write the store anew with only what counts: deleted messages and replaced "
+                "texts leave the disk, links to what is gone are removed, indexes are built "
+                "again. Writes wait meanwhile. Does nothing when there is nothing to tidy up. "
+                "Use it after deleting what must not stay, or when asked to."
+            ),
+            arguments=NoArguments,
+            result=RebuildIndexResult,
+            handler=refusing(rebuild),
+            read_only=False,
+            destructive=False,
+            idempotent=True,
+        ),
         Tool(
             name="get_system_health",
             title="Health of the memory",
@@ -34,5 +54,5 @@ def maintenance_tools(memory: Memory) -> list[Tool[Any]]:
             read_only=True,
             destructive=False,
             idempotent=True,
-        )
+        ),
     ]

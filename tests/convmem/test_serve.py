@@ -64,7 +64,7 @@ class TestAFolderThatCannotBeOpened:
 
     def test_none_was_named(self) -> None:
         with client_of(None) as client:
-            assert len(client.list_tools()) == 3
+            assert len(client.list_tools()) == 6
             text = refused(client, "write_message", **MESSAGE)
             assert text.startswith("STORE_FAILED: no data directory")
             health = call(client, "get_system_health")
@@ -110,19 +110,38 @@ class TestAFolderThatCannotBeOpened:
                 assert call(second, "get_system_health")["messages"] == 3
 
     def test_it_is_damaged(self, tmp_path: Path) -> None:
-        with client_of(tmp_path) as client:
-            call(client, "write_message", **MESSAGE)
-            call(client, "write_message", **MESSAGE)
-        (log,) = tmp_path.glob("log-*.cvl")
-        data = bytearray(log.read_bytes())
-        data[300] ^= 1
-        log.write_bytes(data)
+        log, data = damaged_log(tmp_path)
+        for snapshot in tmp_path.glob("*.cvs"):
+            snapshot.unlink()
         with client_of(tmp_path) as client:
             told = json.loads(refused(client, "write_message", **MESSAGE).partition("\n")[2])
             assert told["error"]["code"] == "STORE_FAILED"
             assert told["error"]["file"] == log.name
             assert told["error"]["offset"] == 216
-        assert log.read_bytes() == bytes(data), "evidence was touched"
+        assert log.read_bytes() == data, "evidence was touched"
+
+
+def damaged_log(data_dir: Path) -> tuple[Path, bytes]:
+    """The log of two messages, a bit of the first one flipped."""
+    with client_of(data_dir) as client:
+        call(client, "write_message", **MESSAGE)
+        call(client, "write_message", **MESSAGE)
+    (log,) = data_dir.glob("log-*.cvl")
+    data = bytearray(log.read_bytes())
+    data[300] ^= 1
+    log.write_bytes(data)
+    return log, bytes(data)
+
+
+def test_a_damaged_message_behind_a_snapshot_is_refused_when_it_is_read(tmp_path: Path) -> None:
+    log, data = damaged_log(tmp_path)
+    with client_of(tmp_path) as client:
+        asked = {"view": "history", "session_id": "s", "limit": 1}
+        newest = call(client, "read_messages", **asked)  # the other one is whole
+        text = refused(client, "read_messages", **asked, cursor=newest["next_cursor"])
+        told = json.loads(text.partition("\n")[2])["error"]
+        assert (told["code"], told["file"], told["offset"]) == ("STORE_FAILED", log.name, 216)
+    assert log.read_bytes() == data, "evidence was touched"
 
 
 def test_bad_requests_are_answered_each_and_the_server_lives(tmp_path: Path) -> None:
