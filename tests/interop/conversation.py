@@ -75,7 +75,21 @@ STEPS = [
         {"view": "history", "session_id": "none"},
         {"error": {"code": "NOT_FOUND"}},
     ),
-    Step("get_system_health", {}, {"status": "ok", "messages": 2}),
+    Step("rebuild_index", {}, {"rebuilt": False, "live": 2}),
+    Step(
+        "update_message",
+        {"message_id": SECOND, "expected_revision": 1, "content": "text", "clear": ["tags"]},
+        {"revision": 2, "changed": ["tags", "content"]},
+        1,
+    ),
+    Step(
+        "update_message",
+        {"message_id": SECOND, "expected_revision": 1, "content": "other"},
+        {"error": {"code": "CONFLICT", "current_revision": 2}},
+    ),
+    Step("delete_message", {"message_id": SECOND}, {"revision": 2}, 1),
+    Step("delete_message", {"message_id": SECOND}, {"error": {"code": "NOT_FOUND"}}),
+    Step("get_system_health", {}, {"status": "ok", "messages": 1, "deleted": 1}),
 ]
 # Every tool must be among them: a host is told of these and no others.
 TOOLS = {step.tool for step in STEPS}
