@@ -4,15 +4,18 @@ Open `Store` on an `OsDisk`; the bytes are described in `format`, the endings of
 `scan`. Tests find the same store on a `MemoryDisk`, where they choose what a crash leaves.
 """
 
+from .check import FileReport, Finding, Report, check
 from .disk import Counters, Disk, File, Lock, OsDisk
 from .errors import (
     CorruptLog,
     DiskFull,
+    ForkedLogs,
     FormatTooNew,
     Holder,
     InvalidRecord,
     LogError,
     MissingLog,
+    RepairRefused,
     StorageError,
     StoreFailed,
     StoreLocked,
@@ -47,9 +50,11 @@ from .log import Environment
 from .memory_disk import MemoryDisk, Operation, ShortWrite
 from .place import Hazard, HazardKind
 from .recovery import Adopted, Application, Clean, Created, Cut, Recovery
+from .repair import CutAt, Dropped, Repaired, Skip, repair
 from .scan import End, Ending, Position, Verdict, scan, start_of
 from .snapshot import Section, Unusable
 from .store import Compacted, Store, StoreStatus
+from .survey import Range
 
 __all__ = [
     "BATCH_BYTES_MAX",
@@ -63,14 +68,19 @@ __all__ = [
     "Counters",
     "Created",
     "Cut",
+    "CutAt",
     "Disk",
     "DiskFull",
+    "Dropped",
     "End",
     "Ending",
     "Entry",
     "Environment",
     "File",
     "FileHeader",
+    "FileReport",
+    "Finding",
+    "ForkedLogs",
     "FormatTooNew",
     "Frame",
     "Generation",
@@ -87,11 +97,16 @@ __all__ = [
     "Origin",
     "OsDisk",
     "Position",
+    "Range",
     "Record",
     "Recovery",
+    "RepairRefused",
+    "Repaired",
+    "Report",
     "Seal",
     "Section",
     "ShortWrite",
+    "Skip",
     "StorageError",
     "Store",
     "StoreFailed",
@@ -101,6 +116,7 @@ __all__ = [
     "Unusable",
     "Verdict",
     "batch_record_bytes",
+    "check",
     "decode_batch",
     "decode_frame",
     "decode_generation",
@@ -113,6 +129,7 @@ __all__ = [
     "encode_seal",
     "frame_bytes",
     "log_name",
+    "repair",
     "scan",
     "snapshot_name",
     "start_of",

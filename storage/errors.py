@@ -5,7 +5,14 @@ The person at the machine: `StoreLocked`, `StoreUnavailable`, `DiskFull`, `Missi
 `StoreFailed`. Everything raised by this library on purpose is a `StorageError`.
 """
 
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Final
+
+# What the operating system says when there is no room, or no more for this user or file.
+NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +76,18 @@ class CorruptLog(LogError):
     """Stored data is damaged in a way that an interrupted write cannot explain."""
 
 
+class ForkedLogs(CorruptLog):
+    """Two logs that contradict each other: two histories of one store, or two stores."""
+
+
+class RepairRefused(StorageError):
+    """There is nothing that giving up records would mend; nothing was changed."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)
+
+
 class FormatTooNew(LogError):
     """Written by a newer version of this library or of the application: not damage."""
 
@@ -94,3 +113,13 @@ class InvalidRecord(StorageError):
     def __init__(self, reason: str) -> None:
         self.reason = reason
         super().__init__(reason)
+
+
+@contextmanager
+def refusals(path: str) -> Iterator[None]:
+    """Turn what the operating system refuses into an error that names the store."""
+    try:
+        yield
+    except OSError as error:
+        kind = DiskFull if error.errno in NO_ROOM else StoreUnavailable
+        raise kind(path, error.strerror or str(error)) from error

@@ -23,7 +23,7 @@ r"""The bytes of a log: the one description of them, for writers and readers.
                   payload
                   pad: n = 1..8 bytes, each A0 | n, up to the next multiple of 8
     GENERATION := parent: u64   parent_next_seq: u64   parent_chain: u32
-                  kind: u8 (0 created, 1 compacted, 2 imported)   0: 3 bytes
+                  kind: u8 (0 created, 1 compacted, 2 imported, 3 repaired)   0: 3 bytes
                   created_ms: i64   host_id: 16 bytes
     SEAL       := frames: u64 (since GENERATION)   count: u64   count: u64
     BATCH      := records: u32   record*
@@ -124,6 +124,7 @@ class Origin(Enum):
     CREATED = 0
     COMPACTED = 1
     IMPORTED = 2
+    REPAIRED = 3
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@
     log-00000007.cvl                    the log of generation 7
     snap-00000007-000000012345.cvs      a snapshot of it up to a sequence; disposable
     quarantine/cut-00000007-4096-0.bin  bytes cut from it at an offset; never read again
+    quarantine/log-00000007-0.cvl       a copy of it from before a repair; never read again
 
 Every other name is left alone and reported.
 """
@@ -12,25 +13,30 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import count
-from typing import Final
+from typing import Final, NamedTuple
 
 LOCK: Final = "store.lock"
 QUARANTINE: Final = "quarantine"
 LOG_SUFFIX: Final = ".cvl"
 SNAPSHOT_SUFFIX: Final = ".cvs"
 _LOG = re.compile(r"log-([0-9]{8})\.cvl")
-_SNAPSHOT = re.compile(r"snap-([0-9]{8})-[0-9]{12}\.cvs")
+_SNAPSHOT = re.compile(r"snap-([0-9]{8})-([0-9]{12})\.cvs")
+
+
+class SnapshotName(NamedTuple):
+    """What the name of a snapshot says: of which log, and up to which sequence."""
+
+    generation: int
+    next_seq: int
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What the names of a directory say: generations and snapshots in rising order, and the rest.
-
-    A snapshot is given with its generation.
-    """
+    """What the names in a directory say: generations and snapshots, rising, and the rest."""
 
     generations: tuple[int, ...]
-    snapshots: tuple[tuple[int, str], ...]
+    snapshots: tuple[SnapshotName, ...]
     has_quarantine: bool
     strange: tuple[str, ...]
 
@@ -52,17 +58,24 @@ def quarantine_name(generation: int, offset: int, taken: Iterable[str]) -> str:
     return f"{QUARANTINE}/{stem}-{free}.bin"
 
 
+def kept_name(name: str, taken: Iterable[str]) -> str:
+    """A free name for the copy of a file in the quarantine directory; `taken` are those in it."""
+    stem, _, suffix = name.rpartition(".")
+    free = next(n for n in count() if f"{stem}-{n}.{suffix}" not in taken)
+    return f"{QUARANTINE}/{stem}-{free}.{suffix}"
+
+
 def parse(names: Iterable[str]) -> Listing:
     """Sort the names of a store's directory by what they are."""
     generations: list[int] = []
-    snapshots: list[tuple[int, str]] = []
+    snapshots: list[SnapshotName] = []
     strange: list[str] = []
     has_quarantine = False
     for name in sorted(names):
         if log := _LOG.fullmatch(name):
             generations.append(int(log[1]))
         elif snapshot := _SNAPSHOT.fullmatch(name):
-            snapshots.append((int(snapshot[1]), name))
+            snapshots.append(SnapshotName(int(snapshot[1]), int(snapshot[2]), name))
         elif name == QUARANTINE:
             has_quarantine = True
         elif name != LOCK:

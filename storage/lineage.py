@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from .errors import CorruptLog, FormatTooNew
+from .errors import CorruptLog, ForkedLogs, FormatTooNew
 from .format import HeaderFault
 from .scan import Verdict
 from .survey import Survey, Unreadable
@@ -47,7 +47,8 @@ class _Relation(Enum):
 def choose(logs: Sequence[Survey | Unreadable]) -> Lineage:
     """Decide between logs, the highest generation first.
 
-    Raises CorruptLog where they contradict each other, FormatTooNew.
+    Raises ForkedLogs where they contradict each other, CorruptLog for the one that would be
+    the store and is damaged before its seal, FormatTooNew.
     """
     discarded: list[int] = []
     superseded: list[int] = []
@@ -87,13 +88,13 @@ def _is_unfinished(log: Survey | Unreadable) -> bool:
 
 def _relation(child: Survey | Unreadable, parent: Survey | Unreadable) -> _Relation:
     if not isinstance(child, Survey) or child.origin is None:
-        raise CorruptLog(child.name, 0, f"damaged, and beside {parent.name}")
+        raise _fork(child, parent, "from which it may or may not have been made: it is damaged")
     origin = child.origin
     if origin.parent != parent.generation:
         raise _fork(child, parent, "which is not its parent")
     if isinstance(parent, Unreadable):
         if parent.fault is not HeaderFault.DAMAGED:
-            raise _unreadable(parent)
+            raise _fork(child, parent, parent.fault.value)
         return _Relation.SUPERSEDED
     if child.header.store_id != parent.header.store_id:
         raise _fork(child, parent, "which is of another store")
@@ -118,5 +119,5 @@ def _unreadable(log: Unreadable) -> CorruptLog | FormatTooNew:
     return kind(log.name, 0, log.fault.value)
 
 
-def _fork(child: Survey | Unreadable, parent: Survey | Unreadable, reason: str) -> CorruptLog:
-    return CorruptLog(child.name, 0, f"beside {parent.name}, {reason}")
+def _fork(child: Survey | Unreadable, parent: Survey | Unreadable, reason: str) -> ForkedLogs:
+    return ForkedLogs(child.name, 0, f"beside {parent.name}, {reason}")

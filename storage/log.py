@@ -8,14 +8,12 @@ more writes (a failed sync may have dropped the data and told so once only). Rea
 on, in any thread. It does not read a log as a whole (`scan`) nor choose one (`recovery`).
 """
 
-import errno
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
 
 from .disk import File
-from .errors import CorruptLog, DiskFull, InvalidRecord, StoreFailed, StoreUnavailable
+from .errors import NO_ROOM, CorruptLog, DiskFull, InvalidRecord, StoreFailed, StoreUnavailable
 from .format import (
     BATCH,
     FRAME_BYTES_MAX,
@@ -31,8 +29,6 @@ from .format import (
 from .layout import log_name
 from .limits import RECORD_READ_BYTES
 from .scan import Position, agrees
-
-NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 @dataclass(frozen=True, slots=True)

@@ -141,7 +141,7 @@ def recover(disk: Disk, environment: Environment, application: Application) -> R
 
 
 def _refuse_parts_of_a_store(disk: Disk, listing: Listing) -> None:
-    found = tuple(name for _, name in listing.snapshots)
+    found = tuple(part.name for part in listing.snapshots)
     found += (QUARANTINE,) if listing.has_quarantine else ()
     if found:
         raise MissingLog(disk.path, found)
@@ -149,7 +149,7 @@ def _refuse_parts_of_a_store(disk: Disk, listing: Listing) -> None:
 
 def refuse_orphans(disk: Disk, listing: Listing, lineage: Lineage) -> None:
     """Raises MissingLog for a snapshot of a later log: that log was there, and was used."""
-    later = tuple(name for generation, name in listing.snapshots if lineage.live < generation)
+    later = tuple(found.name for found in listing.snapshots if lineage.live < found.generation)
     if later:
         raise MissingLog(disk.path, later)
 
@@ -242,7 +242,7 @@ def _adopt(
 ) -> Adopted | Unusable | None:
     """Restore the application from the newest snapshot of the log that can be used."""
     found: Unusable | None = None
-    for generation, name in reversed(listing.snapshots):
+    for generation, _, name in reversed(listing.snapshots):
         if generation != header.generation:
             continue
         loaded = snapshot.load(disk, name, header)
@@ -307,7 +307,7 @@ def _clear(disk: Disk, lineage: Lineage, listing: Listing, recovered: Recovered)
     """Remove what decides nothing any more; it may as well stay when that fails."""
     used = recovered.snapshot.name if isinstance(recovered.snapshot, Adopted) else None
     names = [log_name(generation) for generation in lineage.discarded]
-    names += [name for _, name in listing.snapshots if name != used]
+    names += [found.name for found in listing.snapshots if found.name != used]
     superseded = [log_name(generation) for generation in lineage.superseded]
     kept = remove_in_order(disk, superseded)
     removed = [name for name in names if not remove_in_order(disk, [name])]

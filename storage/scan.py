@@ -293,15 +293,14 @@ def _misses_a_sector(data: bytes, offset: int) -> bool:
 def frames_after(log: Readable, position: Position, salt: int) -> Iterator[tuple[int, Frame]]:
     """Every whole frame that verifies behind a place where none does, with its offset.
 
-    Of what the frames hold nothing is asked, nor that they are successors: some were lost.
+    Sequences rise, and may leave gaps; of what the frames hold nothing is asked.
     """
-    data_end = data_end_of(log)
-    end = position.offset
-    for offset, seq, size in _headers_after(log, end, salt, data_end):
-        if end <= offset and position.seq <= seq:
+    end, next_seq = position.offset, position.seq
+    for offset, seq, size in _headers_after(log, end, salt, data_end_of(log)):
+        if end <= offset and next_seq <= seq:
             frame = decode_frame(log.pread(offset, size), salt)
             if frame is not None:
-                end = offset + size
+                end, next_seq = offset + size, seq + 1
                 yield offset, frame
 
 

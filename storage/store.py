@@ -8,18 +8,18 @@ snapshot, may run in others at the same time.
 """
 
 import errno
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 
 from . import snapshot
 from .disk import Counters, Disk
-from .errors import DiskFull, Holder, InvalidRecord, StoreFailed, StoreUnavailable
+from .errors import Holder, InvalidRecord, StoreFailed, StoreUnavailable, refusals
 from .format import OWN_TYPES, Entry, FileHeader, Generation, Origin, Record
 from .generation import write_generation
 from .layout import LOG_SUFFIX, QUARANTINE, SNAPSHOT_SUFFIX, parse, snapshot_name
 from .limits import COPY_ROOM_SHARE, SNAPSHOT_TAIL_BYTES, SNAPSHOT_TAIL_SHARE
-from .log import NO_ROOM, Environment, Log
+from .log import Environment, Log
 from .place import Hazard, HazardKind
 from .recovery import Adopted, Application, Recovered, Recovery, recover, remove_in_order
 from .scan import Position
@@ -120,7 +120,7 @@ class Store:
         """
         if application.known_types & OWN_TYPES:
             raise ValueError(f"types {sorted(OWN_TYPES)} are the store's own")
-        with ExitStack() as resources, _refusals(disk):
+        with ExitStack() as resources, refusals(disk.path):
             hazards = disk.hazards()
             if not allow_network:
                 _refuse_network(disk, hazards)
@@ -186,20 +186,20 @@ class Store:
         if position == log.snapshot:
             return
         log.snapshot_tried_end = position.offset
-        with _refusals(self._disk):
+        with refusals(self._disk.path):
             if not log.holds(position):
                 raise ValueError("the position is not one of the present log")
             others = parse(self._disk.names()).snapshots
             name = snapshot_name(log.header.generation, position.seq)
-            if (log.header.generation, name) in others:  # one that could not be used
+            if any(other.name == name for other in others):  # one that could not be used
                 self._disk.unlink(name)
             now_ms = self._environment.now_ms()
             snapshot.write(self._disk, log.header, position, sections, counts, now_ms)
             log.snapshot = position
-            for generation, other in others:
-                if generation == log.header.generation and other != name:
+            for other in others:
+                if other.generation == log.header.generation and other.name != name:
                     with suppress(OSError):  # it costs room, nothing else
-                        self._disk.unlink(other)
+                        self._disk.unlink(other.name)
 
     def compact(
         self,
@@ -224,7 +224,7 @@ class Store:
         old = self._log
         if old.failed is not None:
             raise StoreFailed(old.failed)
-        with _refusals(self._disk):
+        with refusals(self._disk.path):
             self._discard_unused()
             if self._disk.free_bytes() < expected_bytes * COPY_ROOM_SHARE:
                 raise OSError(errno.ENOSPC, f"no room for a new log of {expected_bytes} bytes")
@@ -272,9 +272,9 @@ class Store:
         self._superseded_logs.clear()
         live = self._log.header.generation
         with suppress(OSError):
-            for generation, name in parse(self._disk.names()).snapshots:
-                if generation < live:
-                    remove_in_order(self._disk, [name])
+            for found in parse(self._disk.names()).snapshots:
+                if found.generation < live:
+                    remove_in_order(self._disk, [found.name])
         self._superseded_names = remove_in_order(self._disk, names)
 
     def _discard_unused(self) -> None:
@@ -290,7 +290,7 @@ class Store:
 
     def status(self) -> StoreStatus:
         """The state of the store; lists the directory. Raises StoreUnavailable."""
-        with _refusals(self._disk):
+        with refusals(self._disk.path):
             names = self._disk.names()
             quarantine = self._disk.names(QUARANTINE)
         listing = parse(names)
@@ -306,7 +306,7 @@ class Store:
             quarantine_bytes=sum(quarantine.values()),
             opened_with=self._opened_with,
             snapshot_next_seq=self._log.snapshot.seq if self._log.snapshot else None,
-            snapshot_bytes=sum(names[name] for _, name in listing.snapshots),
+            snapshot_bytes=sum(names[found.name] for found in listing.snapshots),
             log_io=replace(counters[LOG_SUFFIX]),
             snapshot_io=replace(counters[SNAPSHOT_SUFFIX]),
             directory_flushes=counters[""].flushes,
@@ -334,13 +334,3 @@ def _other_host(
     if host == environment.host_id.hex():
         return ()
     return (Hazard(HazardKind.OTHER_HOST, f"host {host}"),)
-
-
-@contextmanager
-def _refusals(disk: Disk) -> Iterator[None]:
-    """Turn what the operating system refuses into an error that names the store."""
-    try:
-        yield
-    except OSError as error:
-        kind = DiskFull if error.errno in NO_ROOM else StoreUnavailable
-        raise kind(disk.path, error.strerror or str(error)) from error

@@ -13,7 +13,10 @@ from typing import Final
 from .disk import Disk, File
 from .errors import CorruptLog, InvalidRecord
 from .format import (
+    FILE_HEADER,
     FILE_HEADER_BYTES,
+    FRAME_HEADER,
+    FRAME_HEADER_BYTES,
     GENERATION,
     GENERATION_PAYLOAD,
     IGNORABLE,
@@ -131,6 +134,21 @@ def read_header(file: File, generation: int) -> FileHeader | HeaderFault:
     return header
 
 
+def salvaged_header(file: File) -> FileHeader | None:
+    """What a damaged file header must have said, by the first frame. Raises OSError.
+
+    That frame carries the salt as its chain, and proves it. The store's id has no witness and
+    is taken as it stands.
+    """
+    raw = file.pread(0, FILE_HEADER_BYTES + frame_bytes(GENERATION_PAYLOAD.size))
+    if len(raw) < FILE_HEADER_BYTES + FRAME_HEADER_BYTES:
+        return None
+    _, _, _, _, _, _, seq, salt, _ = FRAME_HEADER.unpack_from(raw, FILE_HEADER_BYTES)
+    _, _, _, _, generation, store_id, _, parent, _, _ = FILE_HEADER.unpack_from(raw)
+    header = FileHeader(salt, generation, store_id, seq, parent)
+    return header if read_origin(file, header) else None
+
+
 def read_origin(file: File, header: FileHeader) -> Generation | None:
     """What the first frame of a log says; None when it does not verify. Raises OSError."""
     size = frame_bytes(GENERATION_PAYLOAD.size)
@@ -193,7 +211,7 @@ def _survey(
     end = scan(file, start_of(header), header.salt, handlers)
     after, after_seal = None, None
     if end.ending.verdict is Verdict.CORRUPT:
-        after, after_seal = _after(file, end.position, header.salt)
+        after, after_seal = ranges_after(file, end.position, header.salt)
     return Survey(
         name=name,
         generation=header.generation,
@@ -208,7 +226,8 @@ def _survey(
     )
 
 
-def _after(file: File, position: Position, salt: int) -> tuple[Range | None, Range | None]:
+def ranges_after(file: File, position: Position, salt: int) -> tuple[Range | None, Range | None]:
+    """The sequences that verify behind damage, and those of them that follow a seal."""
     after: Range | None = None
     after_seal: Range | None = None
     sealed = False

@@ -27,7 +27,8 @@ LAYERS: dict[str, list[set[str]]] = {
         {"memory_disk", "log", "snapshot", "survey"},
         {"generation", "lineage"},
         {"recovery"},
-        {"store"},
+        {"check", "store"},
+        {"repair"},
         {"__init__"},
     ],
     "convmem": [

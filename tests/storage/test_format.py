@@ -116,7 +116,7 @@ def test_a_batch_does_not_hold_the_logs_own_records(type: int) -> None:
         decode_batch(encode_batch([Record(type, b"")])[0])
 
 
-@pytest.mark.parametrize("payload", [b"", bytes(47), bytes(20) + b"\x03" + bytes(27)])
+@pytest.mark.parametrize("payload", [b"", bytes(47), bytes(20) + b"\x04" + bytes(27)])
 def test_impossible_generation(payload: bytes) -> None:
     with pytest.raises(InvalidRecord):
         decode_generation(payload)
