@@ -179,8 +179,13 @@ class MemoryDisk:
     def sync_directory(self, directory: str = "") -> None:
         self.counters[""].flushes += 1
         synced = [link for link in self._pending if _directory_of(link.name) == directory]
-        self._pending = [link for link in self._pending if link not in synced]
-        self.before("sync_directory", directory)
+        others = [link for link in self._pending if link not in synced]
+        try:
+            self.before("sync_directory", directory)
+        except OSError:
+            self._pending = others  # as with files: no later sync will write them
+            raise
+        self._pending = others
         self._durable_names = _relinked(self._durable_names, synced)
 
     def before(self, kind: str, name: str) -> None:

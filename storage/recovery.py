@@ -309,17 +309,31 @@ def _clear(disk: Disk, lineage: Lineage, listing: Listing, recovered: Recovered)
     names = [log_name(generation) for generation in lineage.discarded]
     names += [found.name for found in listing.snapshots if found.name != used]
     superseded = [log_name(generation) for generation in lineage.superseded]
-    kept = remove_in_order(disk, superseded)
-    removed = [name for name in names if not remove_in_order(disk, [name])]
+    kept = remove_logs(disk, superseded)
+    removed = [name for name in names if remove_if_possible(disk, name)]
     removed += superseded[: len(superseded) - len(kept)]
     return replace(recovered, removed=tuple(removed), superseded=tuple(kept))
 
 
-def remove_in_order(disk: Disk, names: Iterable[str]) -> list[str]:
-    """Remove files up to the first that cannot be; those that are left."""
+def remove_if_possible(disk: Disk, name: str) -> bool:
+    """Remove a file that nobody misses; whether that could be done."""
+    try:
+        disk.unlink(name)
+    except OSError:
+        return False
+    return True
+
+
+def remove_logs(disk: Disk, names: Iterable[str]) -> list[str]:
+    """Remove logs, the oldest first, up to the first that cannot be; those that are left.
+
+    A crash must not leave one without its child, so each is gone for good before the next.
+    """
     left = list(names)
     with suppress(OSError):
         while left:
             disk.unlink(left[0])
+            if left[1:]:
+                disk.sync_directory()
             del left[0]
     return left

@@ -37,7 +37,7 @@ from .layout import QUARANTINE, Listing, kept_name, log_name, parse
 from .limits import COPY_BYTES
 from .lineage import choose
 from .log import Environment
-from .recovery import Application, remove_in_order
+from .recovery import Application, remove_logs, remove_if_possible
 from .scan import Position, Verdict, frames_after
 from .survey import Range, Survey, Unreadable, salvaged_header, survey_all
 
@@ -130,7 +130,9 @@ def _repair(
         )
         write_generation(disk, new_header, origin, salvage.records()).close()
     older = [log_name(number) for number in listing.generations if number < damaged.generation]
-    remove_in_order(disk, [*older, *names])
+    remove_logs(disk, [*older, damaged.name])
+    for found in snapshots:
+        remove_if_possible(disk, found.name)
     return Repaired(
         generation=new_header.generation,
         records=salvage.count,

@@ -21,7 +21,15 @@ from .layout import LOG_SUFFIX, QUARANTINE, SNAPSHOT_SUFFIX, parse, snapshot_nam
 from .limits import COPY_ROOM_SHARE, SNAPSHOT_TAIL_BYTES, SNAPSHOT_TAIL_SHARE
 from .log import Environment, Log
 from .place import Hazard, HazardKind
-from .recovery import Adopted, Application, Recovered, Recovery, recover, remove_in_order
+from .recovery import (
+    Adopted,
+    Application,
+    Recovered,
+    Recovery,
+    recover,
+    remove_logs,
+    remove_if_possible,
+)
 from .scan import Position
 from .snapshot import Section, Unusable
 
@@ -198,8 +206,7 @@ class Store:
             log.snapshot = position
             for other in others:
                 if other.generation == log.header.generation and other.name != name:
-                    with suppress(OSError):  # it costs room, nothing else
-                        self._disk.unlink(other.name)
+                    remove_if_possible(self._disk, other.name)
 
     def compact(
         self,
@@ -274,8 +281,8 @@ class Store:
         with suppress(OSError):
             for found in parse(self._disk.names()).snapshots:
                 if found.generation < live:
-                    remove_in_order(self._disk, [found.name])
-        self._superseded_names = remove_in_order(self._disk, names)
+                    remove_if_possible(self._disk, found.name)
+        self._superseded_names = remove_logs(self._disk, names)
 
     def _discard_unused(self) -> None:
         unused, self._unused = self._unused, None
