@@ -6,11 +6,10 @@ event loop: ``append`` may run in a writer thread while everything else stays on
 Every storage error leaves it as a ``Refusal``.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from zlib import crc32
 
 from convmem import codec, compaction, host, ids, views
 from convmem.commands import Granted, Settled, decide
@@ -18,6 +17,7 @@ from convmem.errors import Code, InvalidRecord, Refusal
 from convmem.health import health
 from convmem.operations import JsonObject, MessageCommand, Query, ReadHealth
 from convmem.records import Place, PutMessage, Record
+from convmem.replica import Replica
 from convmem.state import State
 from convmem.storage import (
     Compacted,
@@ -27,12 +27,10 @@ from convmem.storage import (
     Environment,
     LogError,
     OsDisk,
-    Section,
     StorageError,
     Store,
     StoreLocked,
 )
-from convmem.storage import InvalidRecord as RejectedEntry
 from convmem.storage import Record as LogRecord
 
 
@@ -41,14 +39,12 @@ class Rebuilt:
     """A compacted log that is durable and not yet in use, and the state it leads to."""
 
     compacted: Compacted
-    state: State
+    replica: Replica
     dropped_links: int
 
 
 class Ledger:
-    """An open store with its state: to the store, the `Application` over it."""
-
-    known_types = codec.KNOWN_TYPES
+    """An open store with its state."""
 
     @classmethod
     def open(cls, data_dir: Path) -> "Ledger":
@@ -61,9 +57,9 @@ class Ledger:
     def __init__(self, disk: Disk, environment: Environment) -> None:
         self._disk = disk
         self._environment = environment
-        self._state = State(self._read)
+        self._replica = Replica(self._read)
         with _refusals():
-            self._store = Store.open(disk, environment, self)
+            self._store = Store.open(disk, environment, self._replica)
         self._last_id = self._state.last_id  # and of every id given out since
 
     def decide(self, command: MessageCommand) -> Granted | Settled:
@@ -87,7 +83,7 @@ class Ledger:
 
     def apply(self, record: Record, entry: Entry) -> None:
         """Take a durable record into the state."""
-        self._state.apply(record, _place(entry))
+        self._replica.apply(record, entry)
 
     def answer(self, query: Query) -> JsonObject:
         """Answer a query from the state as last applied. Raises Refusal."""
@@ -107,10 +103,7 @@ class Ledger:
         The writing blocks and raises Refusal, which hurts nothing but the next start.
         """
         position = self._store.position()
-        sections = [
-            Section(_section_id(name), column.itemsize, column.data)
-            for name, column in self._state.save().items()
-        ]
+        sections = self._replica.sections()
         counts = (self.live, 0)
 
         def write() -> None:
@@ -129,23 +122,23 @@ class Ledger:
             found = compaction.dead(self._state)
             if not found:
                 return None
-            state = State(self._read)
+            replica = Replica(self._read)
             records = compaction.live_records(self._state, found.dangling)
             live = self.live
             compacted = self._store.compact(
                 (LogRecord(*codec.encode(record)) for record in records),
                 (live, 0),
                 expected_bytes=self._store.position().offset,
-                on_entry=lambda entry: _apply(state, entry),
+                on_entry=replica.replay,
                 progress=lambda done: on_progress(done, live),
             )
-            return Rebuilt(compacted, state, len(found.dangling))
+            return Rebuilt(compacted, replica, len(found.dangling))
 
     def switch(self, rebuilt: Rebuilt) -> None:
         """Use the new log and its state from now on: at once, in memory. Raises Refusal."""
         with _refusals():
             self._store.switch(rebuilt.compacted)
-        self._state = rebuilt.state
+        self._replica = rebuilt.replica
 
     def retire(self) -> None:
         """Remove the log that was replaced. Blocks; what cannot be removed goes later."""
@@ -157,6 +150,10 @@ class Ledger:
         return self._store.position().offset
 
     @property
+    def _state(self) -> State:
+        return self._replica.state
+
+    @property
     def live(self) -> int:
         """Messages that are there."""
         return len(self._state.messages) - self._state.messages.deleted
@@ -164,23 +161,6 @@ class Ledger:
     def close(self) -> None:
         """Let go of the store."""
         self._store.close()
-
-    def restore(self, sections: Mapping[int, memoryview]) -> None:
-        """Take the state from a snapshot. Raises the store's InvalidRecord to decline it."""
-        names = {_section_id(name): name for name in self._state.save()}
-        saved = {names[id_]: section for id_, section in sections.items() if id_ in names}
-        try:
-            self._state.restore(saved)
-        except InvalidRecord as error:
-            raise RejectedEntry(str(error)) from error
-
-    def reset(self) -> None:
-        """Forget the state, to replay the log from its start."""
-        self._state = State(self._read)
-
-    def replay(self, entry: Entry) -> None:
-        """Take one record of the log into the state."""
-        _apply(self._state, entry)
 
     def _read(self, place: Place) -> Record:
         return codec.decode(*self._store.read(place.frame_offset, place.start))
@@ -212,20 +192,3 @@ def _refusals() -> Iterator[None]:
         ) from error
     except StorageError as error:
         raise Refusal(Code.STORE_FAILED, str(error)) from error
-
-
-def _apply(state: State, entry: Entry) -> None:
-    """Take an entry of a log into a state. Raises the store's InvalidRecord."""
-    try:
-        state.apply(codec.decode(entry.type, entry.payload), _place(entry))
-    except InvalidRecord as error:
-        raise RejectedEntry(str(error)) from error
-
-
-def _section_id(name: str) -> int:
-    """A column's number in a snapshot: its name, so that a changed meaning gets another."""
-    return crc32(name.encode())
-
-
-def _place(entry: Entry) -> Place:
-    return Place(entry.frame_offset, entry.start)

@@ -40,7 +40,7 @@ LAYERS: dict[str, list[set[str]]] = {
         {"state.links", "state.messages"},
         {"state.overview"},
         {"state"},
-        {"commands", "compaction", "health", "views.rows"},
+        {"commands", "compaction", "health", "replica", "views.rows"},
         {"views.context", "views.export", "views.messages", "views.sessions"},
         {"views"},
         {"ledger"},
@@ -58,7 +58,7 @@ LAYERS: dict[str, list[set[str]]] = {
 }
 # Who may import the two ground-floor libraries, each through its façade only.
 FACADE_USERS = {
-    "convmem.storage": {"engine", "health", "ledger"},
+    "convmem.storage": {"cli", "engine", "health", "ledger", "replica"},
     "convmem.protocol": {"tools", "server", "cli"},
 }
 # Everything else is pure: bytes and values in, bytes and values out.
