@@ -64,9 +64,9 @@ class Engine:
         self._closed = False
 
     @classmethod
-    def open(cls, data_dir: Path) -> "Engine":
+    def open(cls, data_dir: Path, allow_network: bool = False) -> "Engine":
         """Open the store of a directory. Blocks. Raises Refusal."""
-        return cls(Ledger.open(data_dir))
+        return cls(Ledger.open(data_dir, allow_network))
 
     async def execute(self, command: Command, on_progress: OnProgress | None = None) -> JsonObject:
         """Grant a command: durable and applied when this returns. Raises Refusal."""

@@ -47,19 +47,22 @@ class Ledger:
     """An open store with its state."""
 
     @classmethod
-    def open(cls, data_dir: Path) -> "Ledger":
-        """Lock, recover and replay the store of a directory. Raises Refusal."""
+    def open(cls, data_dir: Path, allow_network: bool = False) -> "Ledger":
+        """Lock, recover and replay the store of a directory. Raises Refusal.
+
+        A network file system is refused unless that is allowed: its locks may not hold.
+        """
         environment = Environment(
             now_ms=host.now_ms, random_bytes=host.random_bytes, host_id=host.host_id()
         )
-        return cls(OsDisk(data_dir), environment)
+        return cls(OsDisk(data_dir), environment, allow_network)
 
-    def __init__(self, disk: Disk, environment: Environment) -> None:
+    def __init__(self, disk: Disk, environment: Environment, allow_network: bool = False) -> None:
         self._disk = disk
         self._environment = environment
         self._replica = Replica(self._read)
         with _refusals():
-            self._store = Store.open(disk, environment, self._replica)
+            self._store = Store.open(disk, environment, self._replica, allow_network=allow_network)
         self._last_id = self._state.last_id  # and of every id given out since
 
     def decide(self, command: MessageCommand) -> Granted | Settled:
@@ -172,7 +175,7 @@ def _refusals() -> Iterator[None]:
     try:
         yield
     except InvalidRecord as error:
-        raise Refusal(Code.STORE_FAILED, f"{error}; run `convmem check`") from error
+        raise Refusal(Code.STORE_FAILED, f"{error}; `convmem check` tells more") from error
     except StoreLocked as error:
         raise Refusal(
             Code.BUSY,
@@ -186,7 +189,7 @@ def _refusals() -> Iterator[None]:
     except LogError as error:
         raise Refusal(
             Code.STORE_FAILED,
-            f"{error}; nothing was changed. Keep a copy of the data directory",
+            f"{error}; nothing was changed. `convmem check` tells more, `convmem repair` mends",
             file=error.name,
             offset=error.offset,
         ) from error

@@ -30,9 +30,9 @@ INSTRUCTIONS = (
 )
 
 
-def serve(data_dir: Path | None, client_id: str | None = None) -> int:
+def serve(data_dir: Path | None, client_id: str | None, allow_network: bool) -> int:
     """Serve a data directory until the host goes away. Returns the exit status."""
-    memory = OpeningMemory(data_dir)
+    memory = OpeningMemory(data_dir, allow_network)
     server = Server(
         name="convmem",
         title="convmem memory",
@@ -46,8 +46,9 @@ def serve(data_dir: Path | None, client_id: str | None = None) -> int:
 class OpeningMemory:
     """The memory of a data directory, opened once, by whoever comes first."""
 
-    def __init__(self, data_dir: Path | None) -> None:
+    def __init__(self, data_dir: Path | None, allow_network: bool) -> None:
         self._data_dir = data_dir
+        self._allow_network = allow_network
         self._opening: asyncio.Task[Engine] | None = None
 
     async def open(self) -> None:
@@ -77,17 +78,18 @@ class OpeningMemory:
     async def _engine(self) -> "Engine":
         """The engine; all who ask while it is being opened wait for the same attempt."""
         if self._opening is None:
-            self._opening = asyncio.create_task(asyncio.to_thread(_open_engine, self._data_dir))
-        opening = self._opening
+            opening = asyncio.to_thread(_open_engine, self._data_dir, self._allow_network)
+            self._opening = asyncio.create_task(opening)
+        attempt = self._opening
         try:
-            return await asyncio.shield(opening)
+            return await asyncio.shield(attempt)
         except Exception:
-            if self._opening is opening:  # the next call tries again
+            if self._opening is attempt:  # the next call tries again
                 self._opening = None
             raise
 
 
-def _open_engine(data_dir: Path | None) -> "Engine":
+def _open_engine(data_dir: Path | None, allow_network: bool) -> "Engine":
     if data_dir is None:
         raise Refusal(
             Code.STORE_FAILED,
@@ -95,7 +97,7 @@ def _open_engine(data_dir: Path | None) -> "Engine":
         )
     from convmem.engine import Engine  # numpy, crc32c: not before the host is greeted
 
-    return Engine.open(data_dir)
+    return Engine.open(data_dir, allow_network)
 
 
 def _closed_health(refusal: Refusal) -> JsonObject:

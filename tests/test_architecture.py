@@ -51,7 +51,7 @@ LAYERS: dict[str, list[set[str]]] = {
         {"tools"},
         {"server"},
         {"cli.launch"},
-        {"cli.call", "cli.demo"},
+        {"cli.call", "cli.check", "cli.demo"},
         {"cli"},
         {"__main__"},
     ],

@@ -1,7 +1,8 @@
 """The command ``convmem``: what it can be asked, and which module answers.
 
 Each command lives in a module of its own, imported only when it is asked for: ``serve`` is on
-the way of every host's start. Exit statuses: 0 done, 1 refused or failed, 2 wrong usage.
+the way of every host's start. Exit statuses: 0 done, 1 refused or failed, 2 wrong usage, 3 the
+store is in use, 4 it is damaged.
 """
 
 import argparse
@@ -10,8 +11,14 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 from convmem import __version__
+from convmem.limits import CLIENT_ID_BYTES_MAX
+
+USAGE = 2
+
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -22,13 +29,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.command == "serve":
         from convmem.server import serve
 
-        return serve(options.data_dir, options.client_id)
+        return serve(options.data_dir, options.client_id, options.allow_network_fs)
     _print_what_the_console_can()
     match options.command:
         case "demo":
             from convmem.cli.demo import demo
 
             return demo(options.data_dir)
+        case "check" | "repair":
+            if options.data_dir is None:
+                print("convmem: name the store with --data-dir DIR", file=sys.stderr)
+                return USAGE
+            from convmem.cli.check import check, repair_store
+
+            if options.command == "check":
+                return check(options.data_dir, options.json)
+            return repair_store(options.data_dir, options.cut_at)
         case "tools":
             from convmem.cli.call import tools
 
@@ -60,22 +76,31 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"convmem {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    _add_serve(commands)
+    _add_demo(commands)
+    _add_check_and_repair(commands)
+    _add_tools_and_call(commands)
+    return parser
 
+
+def _add_serve(commands: Commands) -> None:
     serve = commands.add_parser("serve", help="serve a data directory to an MCP host over stdio")
-    serve.add_argument(
-        "--data-dir",
-        type=Path,
-        metavar="DIR",
-        default=os.environ.get("CONVMEM_DATA_DIR") or None,
-        help="where the memory lies; made if missing (or set CONVMEM_DATA_DIR)",
-    )
+    _add_data_dir(serve, "where the memory lies; made if missing")
     serve.add_argument(
         "--client-id",
+        type=_client_id,
         metavar="NAME",
         default=os.environ.get("CONVMEM_CLIENT_ID") or os.environ.get("MCP_CLIENT_ID"),
         help="who writes are attributed to, unless the host's name (or set CONVMEM_CLIENT_ID)",
     )
+    serve.add_argument(
+        "--allow-network-fs",
+        action="store_true",
+        help="open a store on a network file system, where only you know that no other host does",
+    )
 
+
+def _add_demo(commands: Commands) -> None:
     demo = commands.add_parser("demo", help="write, kill -9, restart, read back: see it work")
     demo.add_argument(
         "--data-dir",
@@ -84,6 +109,23 @@ def _parser() -> argparse.ArgumentParser:
         help="where to keep the demo's memory; a new temporary folder unless given",
     )
 
+
+def _add_check_and_repair(commands: Commands) -> None:
+    check = commands.add_parser("check", help="say whether a store is sound; changes nothing")
+    _add_data_dir(check, "the store")
+    check.add_argument("--json", action="store_true", help="print the verdict as JSON")
+    repair = commands.add_parser(
+        "repair", help="write a new generation from what verifies, keeping the damaged files"
+    )
+    _add_data_dir(repair, "the store; no server may have it open")
+    giving_up = repair.add_mutually_exclusive_group(required=True)
+    giving_up.add_argument("--skip", action="store_true", help="give up only what does not verify")
+    giving_up.add_argument(
+        "--cut-at", type=int, metavar="BYTE", help="give up everything from this byte on"
+    )
+
+
+def _add_tools_and_call(commands: Commands) -> None:
     tools = commands.add_parser(
         "tools",
         help="list the tools of any MCP server: convmem tools -- SERVER...",
@@ -98,4 +140,19 @@ def _parser() -> argparse.ArgumentParser:
     call.add_argument("arguments", metavar="JSON", nargs="?", default="{}")
     for command in (tools, call):
         command.add_argument("--timeout", type=float, default=60.0, metavar="S")
-    return parser
+
+
+def _add_data_dir(command: argparse.ArgumentParser, meaning: str) -> None:
+    command.add_argument(
+        "--data-dir",
+        type=Path,
+        metavar="DIR",
+        default=os.environ.get("CONVMEM_DATA_DIR") or None,
+        help=f"{meaning} (or set CONVMEM_DATA_DIR)",
+    )
+
+
+def _client_id(name: str) -> str:
+    if len(name.encode(errors="surrogateescape")) > CLIENT_ID_BYTES_MAX:
+        raise argparse.ArgumentTypeError(f"longer than {CLIENT_ID_BYTES_MAX} bytes: {name!r}")
+    return name
