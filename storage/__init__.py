@@ -48,7 +48,7 @@ from .layout import log_name, snapshot_name
 from .limits import BATCH_BYTES_MAX, PAYLOAD_BYTES_MAX
 from .log import Environment
 from .memory_disk import MemoryDisk, Operation, ShortWrite
-from .place import Hazard, HazardKind
+from .place import Hazard, HazardKind, mounted_type, sync_folder
 from .recovery import Adopted, Application, Clean, Created, Cut, Recovery
 from .repair import CutAt, Dropped, Repaired, Skip, repair
 from .scan import End, Ending, Position, Verdict, scan, start_of
@@ -129,8 +129,10 @@ __all__ = [
     "encode_seal",
     "frame_bytes",
     "log_name",
+    "mounted_type",
     "repair",
     "scan",
     "snapshot_name",
     "start_of",
+    "sync_folder",
 ]

@@ -345,7 +345,7 @@ if sys.platform == "win32":
             try:
                 return call()
             except OSError as error:
-                if error.winerror not in _SHARING_ERRORS:
+                if getattr(error, "winerror", None) not in _SHARING_ERRORS:
                     raise
                 time.sleep(pause_s)
         return call()

@@ -2,8 +2,8 @@
 
 Every file has a content that reads see, a content that is durable, and the changes pending
 between the two; so has the set of names. A sync makes durable; a failed sync forgets what
-was pending, as Linux does, while reads still see it. `crash_states` enumerates the disks
-that a power cut at this moment could leave:
+was pending, as Linux does, while reads still see it (names taken away stay pending: they may
+come back). `crash_states` enumerates the disks that a power cut at this moment could leave:
 
     names   every prefix of the pending changes, or (weak order) every subset of few
     files   every prefix of the pending changes; each change missing; the last write cut
@@ -183,7 +183,8 @@ class MemoryDisk:
         try:
             self.before("sync_directory", directory)
         except OSError:
-            self._pending = others  # as with files: no later sync will write them
+            # As with files: no later sync will write the names that were given.
+            self._pending = [link for link in self._pending if link in others or link.inode is None]
             raise
         self._pending = others
         self._durable_names = _relinked(self._durable_names, synced)

@@ -37,7 +37,7 @@ from .layout import QUARANTINE, Listing, kept_name, log_name, parse
 from .limits import COPY_BYTES
 from .lineage import choose
 from .log import Environment
-from .recovery import Application, remove_logs, remove_if_possible
+from .recovery import Application, remove_if_possible, remove_logs
 from .scan import Position, Verdict, frames_after
 from .survey import Range, Survey, Unreadable, salvaged_header, survey_all
 

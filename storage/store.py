@@ -27,8 +27,8 @@ from .recovery import (
     Recovered,
     Recovery,
     recover,
-    remove_logs,
     remove_if_possible,
+    remove_logs,
 )
 from .scan import Position
 from .snapshot import Section, Unusable

@@ -122,6 +122,12 @@ class Client:
     def allowed(self) -> Contents:
         return [self.acknowledged, *self.possible]
 
+    def check_reading(self) -> None:
+        """What was replayed or appended since the opening can be read where it stands."""
+        for entry in self._notes.entries:
+            record = self.store.read(entry.frame_offset, entry.start)
+            assert record == (entry.type, entry.payload)
+
     def take(self, step: Step) -> None:
         """Raises what the store raises."""
         match step:

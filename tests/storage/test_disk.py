@@ -8,14 +8,25 @@ from pathlib import Path
 
 import pytest
 
-from convmem.storage import Disk, File, MemoryDisk, Operation, OsDisk, ShortWrite
+from convmem.storage import Disk, File, MemoryDisk, Operation, OsDisk, ShortWrite, StoreLocked
+
+from .platforms import on_macos, on_windows
 
 NAME = "log-00000001.cvl"
 
 
-@pytest.fixture(params=["os", "memory"])
-def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Disk:
-    made: Disk = OsDisk(tmp_path / "store") if request.param == "os" else MemoryDisk()
+@pytest.fixture(params=["os", "memory", "windows", "macos"])
+def disk(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Disk:
+    made: Disk
+    match request.param:
+        case "memory":
+            made = MemoryDisk()
+        case "os":
+            made = OsDisk(tmp_path / "store")
+        case "windows":
+            made = on_windows(monkeypatch).disk(tmp_path / "store")
+        case _:
+            made = on_macos(monkeypatch).disk(tmp_path / "store")
     made.make_directory()
     return made
 
@@ -75,6 +86,59 @@ def test_names_have_sizes_and_subdirectories_are_made(disk: Disk) -> None:
     assert disk.names("elsewhere") == {}
     disk.unlink("quarantine/cut-1.bin")
     assert disk.names("quarantine") == {}
+
+
+def test_a_file_that_is_opened_to_read_is_not_written(disk: Disk) -> None:
+    disk.create(NAME).pwrite(0, b"as it was")
+    file = disk.open(NAME, writable=False)
+    assert file.pread(0, 99) == b"as it was"
+    with pytest.raises(OSError, match="Errno"):
+        file.pwrite(0, b"x")
+    with pytest.raises(OSError, match="Errno"):
+        file.truncate(0)
+    assert disk.names()[NAME] == 9
+
+
+def test_a_mapping_is_private_and_outlives_its_file(disk: Disk) -> None:
+    file = disk.create(NAME)
+    assert disk.map(NAME).tobytes() == b""
+    file.pwrite(0, b"one two")
+    file.close()
+    view = disk.map(NAME)
+    view[:3] = b"ONE"
+    assert view.tobytes() == b"ONE two"
+    assert disk.open(NAME).pread(0, 9) == b"one two"
+    disk.unlink(NAME)
+    assert view.tobytes() == b"ONE two"
+
+
+def test_a_mapping_counts_as_one_read(disk: Disk) -> None:
+    disk.create(NAME).pwrite(0, b"12345")
+    disk.map(NAME)
+    counted = disk.counters[".cvl"]
+    assert (counted.reads, counted.bytes_read) == (1, 5)
+
+
+def test_a_lock_is_held_once_and_names_who_had_it_before(disk: Disk) -> None:
+    disk.refuse_locked()
+    first = disk.lock("a", 1)
+    assert first.previous is None
+    with pytest.raises(StoreLocked):
+        disk.lock("b", 2)
+    with pytest.raises(StoreLocked) as refused:
+        disk.refuse_locked()
+    assert refused.value.holder is not None
+    assert (refused.value.holder.host, refused.value.holder.since_ms) == ("a", 1)
+    first.release()
+    first.release()
+    disk.refuse_locked()
+    previous = disk.lock("b", 2).previous
+    assert previous is not None
+    assert previous.host == "a"
+
+
+def test_there_is_room(disk: Disk) -> None:
+    assert disk.free_bytes() > 0
 
 
 @pytest.mark.parametrize(

@@ -307,7 +307,7 @@ def test_an_interrupted_append_ends_writing() -> None:
     [{SNAPSHOT: b"x"}, {"quarantine/cut-00000001-216-0.bin": b"x"}],
     ids=["snapshot", "quarantine"],
 )
-def test_parts_of_a_store_without_a_log_are_not_a_new_store(files: dict[str, bytes]) -> None:
+def test_row_17_parts_of_a_store_without_a_log_are_not_a_new_store(files: dict[str, bytes]) -> None:
     disk = MemoryDisk(files)
     with pytest.raises(MissingLog):
         open_store(disk)
