@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from convmem.storage import (
+    CorruptLog,
     FileReport,
     Finding,
     Holder,
@@ -217,3 +219,21 @@ def test_a_store_that_may_only_be_read_is_checked(tmp_path: Path, mode: int) -> 
     tmp_path.chmod(mode)
     assert check(OsDisk(tmp_path), Notes()).finding is Finding.SOUND
     tmp_path.chmod(0o700)
+
+
+def test_damage_under_a_snapshot_is_found_by_the_check_and_by_every_read() -> None:
+    """Opening does not look there: the snapshot spares it that."""
+    sound = open_store(MemoryDisk({LOG: SOUND}), notes := Notes())
+    for bit in range(0, len(SOUND) * 8, 7):
+        log = bytearray(SOUND)
+        log[bit // 8] ^= 1 << bit % 8
+        files = WITH_SNAPSHOT | {LOG: bytes(log)}
+        assert report_on(files).finding is Finding.DAMAGED
+        with suppress(StorageError):
+            restored = Notes()
+            store = open_store(MemoryDisk(files), restored)
+            assert restored.records == RECORDS
+            for entry in notes.entries:
+                with suppress(CorruptLog):
+                    record = store.read(entry.frame_offset, entry.start)
+                    assert record == sound.read(entry.frame_offset, entry.start)
