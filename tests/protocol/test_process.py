@@ -3,7 +3,6 @@
 import fcntl
 import os
 import signal
-import statistics
 import subprocess
 import sys
 import termios
@@ -178,30 +177,6 @@ def test_opening_waits_for_the_first_answer_and_may_fail(tmp_path: Path) -> None
     with ServerProcess("--notes", str(notes), stdin=subprocess.DEVNULL) as server:
         assert server.ends() == (0, "")
     assert notes.read_text() == "opening\nclosing\nclosing\n"
-
-
-@pytest.mark.ci
-def test_the_handshake_is_answered_about_as_soon_as_asyncio_is_imported(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
-    floor = "import asyncio, json; print(end='x', flush=True)"
-
-    def ours_s() -> float:
-        started = time.perf_counter()
-        with ServerProcess() as server:
-            server.send(HANDSHAKE_2025_11)
-            server.next()
-            return time.perf_counter() - started
-
-    def floor_s() -> float:
-        started = time.perf_counter()
-        subprocess.run([sys.executable, "-c", floor], check=True, stdout=subprocess.DEVNULL)
-        return time.perf_counter() - started
-
-    ours_s()  # writes the byte code
-    ratios = [ours_s() / floor_s() for _ in range(21)]
-    assert statistics.median(ratios) < 1.5
 
 
 def wait_until_full(server: ServerProcess) -> None:
