@@ -8,18 +8,18 @@ says what is wrong, and the next call tries again.
 import asyncio
 import contextlib
 import platform
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from convmem import __version__
 from convmem.errors import Code, Refusal
-from convmem.memory import OnProgress
-from convmem.operations import Command, JsonObject, Query, ReadHealth
-from convmem.protocol import Server, serve_stdio
-from convmem.tools import all_tools
+from convmem.protocol import Server, Tool, serve_stdio
 
 if TYPE_CHECKING:
     from convmem.engine import Engine
+    from convmem.memory import Memory, OnProgress
+    from convmem.operations import Command, JsonObject, Query
 
 INSTRUCTIONS = (
     "convmem is the user's local, durable memory of conversations, shared by their assistants. "
@@ -37,10 +37,17 @@ def serve(data_dir: Path | None, client_id: str | None, allow_network: bool) -> 
         name="convmem",
         title="convmem memory",
         version=__version__,
-        tools=all_tools(memory, client_id),
+        tools=_tools(memory, client_id),
         instructions=INSTRUCTIONS,
     )
     return serve_stdio(server, opening=memory.open, closing=memory.close)
+
+
+def _tools(memory: "Memory", client_id: str | None) -> Iterator[Tool[Any]]:
+    """The tools, declared when a host first asks for them: that takes longer than a greeting."""
+    from convmem.tools import all_tools
+
+    yield from all_tools(memory, client_id)
 
 
 class OpeningMemory:
@@ -56,14 +63,18 @@ class OpeningMemory:
         with contextlib.suppress(Refusal):
             await self._engine()
 
-    async def execute(self, command: Command, on_progress: OnProgress | None = None) -> JsonObject:
+    async def execute(
+        self, command: "Command", on_progress: "OnProgress | None" = None
+    ) -> "JsonObject":
         engine = await self._engine()
         return await engine.execute(command, on_progress)
 
-    async def query(self, query: Query) -> JsonObject:
+    async def query(self, query: "Query") -> "JsonObject":
         try:
             engine = await self._engine()
         except Refusal as refusal:
+            from convmem.operations import ReadHealth
+
             if isinstance(query, ReadHealth):
                 return _closed_health(refusal)
             raise
@@ -100,7 +111,7 @@ def _open_engine(data_dir: Path | None, allow_network: bool) -> "Engine":
     return Engine.open(data_dir, allow_network)
 
 
-def _closed_health(refusal: Refusal) -> JsonObject:
+def _closed_health(refusal: Refusal) -> "JsonObject":
     error = {"code": refusal.code, "message": refusal.message, **refusal.details}
     versions = {"convmem": __version__, "python": platform.python_version()}
     return {"status": "unavailable", "error": error, "versions": versions}
