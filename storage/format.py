@@ -252,7 +252,7 @@ def _mask_for(payload: bytes) -> int:
     There is none only for more than 128 KiB in which each of the 256 byte values has such
     a run; UTF-8 text cannot be that, for it never holds some of the values.
     """
-    if len(payload) < SECTOR_BYTES:
+    if len(payload) < SECTOR_BYTES or 0 not in payload:
         return 0
     for mask in range(256):
         if bytes([mask]) * SECTOR_BYTES not in payload:
