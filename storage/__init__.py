@@ -5,7 +5,7 @@ Open `Store` on an `OsDisk`; the bytes are described in `format`, the endings of
 """
 
 from .check import FileReport, Finding, Report, check
-from .disk import Counters, Disk, File, Lock, OsDisk
+from .disk import OsDisk
 from .errors import (
     CorruptLog,
     DiskFull,
@@ -47,6 +47,7 @@ from .format import (
 from .layout import log_name, snapshot_name
 from .limits import BATCH_BYTES_MAX, PAYLOAD_BYTES_MAX
 from .log import Environment
+from .medium import Counters, Disk, File, Lock
 from .memory_disk import MemoryDisk, Operation, ShortWrite
 from .place import Hazard, HazardKind, mounted_type, sync_folder
 from .recovery import Adopted, Application, Clean, Created, Cut, Recovery

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from . import snapshot
-from .disk import Disk
 from .errors import CorruptLog, ForkedLogs, FormatTooNew, Holder, MissingLog, StoreLocked
 from .format import GENERATION, SEAL, FileHeader, HeaderFault
 from .layout import Listing, log_name, parse
 from .lineage import choose
+from .medium import Disk
 from .place import Hazard
 from .recovery import Application, is_unfinished_creation, lost_tail, refuse_orphans
 from .scan import Ending, Verdict, agrees, scan, start_of

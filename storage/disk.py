@@ -1,10 +1,8 @@
-"""The only door to the operating system: a directory of files, its lock, its counters.
+"""The only door to the operating system: a `medium.Disk` on a directory of this machine.
 
-`Disk` and `File` are the interface; `OsDisk` keeps it on a real directory and
-`memory_disk.MemoryDisk` in memory, and one test suite holds both to it. What differs
-between systems (durable flush on macOS, text mode and missing pread on Windows, locks)
-ends here. Operations raise OSError as it comes; judging it is the caller's part.
-No buffering, no renaming, no O_APPEND (it makes Linux ignore the offset of a write).
+What differs between systems (durable flush on macOS; text mode, missing pread and files that
+other programs hold on Windows; locks) ends here. No buffering, no renaming, no O_APPEND (it
+makes Linux ignore the offset of a write).
 """
 
 import errno
@@ -16,14 +14,15 @@ import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path, PurePosixPath
-from typing import ClassVar, Protocol, TypeVar
+from typing import ClassVar, TypeVar
 
 from .errors import Holder, StoreLocked
 from .layout import LOCK
+from .medium import Buffer, Counters, File, Lock
 from .place import Hazard, hazards_of
 
 if sys.platform == "win32":
@@ -37,102 +36,7 @@ _HOLDER_BYTES_MAX = 4096
 # A descriptor that no process has: what uses it fails as a closed one should (EBADF).
 _CLOSED = (1 << 31) - 1
 
-
-@dataclass(slots=True)
-class Counters:
-    """Logical operations on files of one kind since the disk was made.
-
-    A write is one `pwrite`, however many system calls it took. Reads are counted without
-    a lock, so they are exact only while one thread reads.
-    """
-
-    writes: int = 0
-    bytes_written: int = 0
-    flushes: int = 0
-    reads: int = 0
-    bytes_read: int = 0
-
-
-Buffer = bytes | memoryview
 T = TypeVar("T")
-
-
-class File(Protocol):
-    """An open file, read and written at given places only."""
-
-    def size(self) -> int: ...
-
-    def pread(self, offset: int, length: int) -> bytes:
-        """The bytes at `offset`: all `length` of them, or those before the end."""
-
-    def pwrite(self, offset: int, data: Buffer) -> None:
-        """Write all of `data`; after an OSError any part of it may have been written."""
-
-    def truncate(self, size: int) -> None: ...
-
-    def sync_data(self) -> None:
-        """Make content and size durable."""
-
-    def sync(self) -> None:
-        """Make content and everything else about the file durable."""
-
-    def close(self) -> None:
-        """Idempotent."""
-
-
-class Lock(Protocol):
-    """A store held; `release` is idempotent. `previous` is who held it before, if known."""
-
-    @property
-    def previous(self) -> Holder | None: ...
-
-    def release(self) -> None: ...
-
-
-class Disk(Protocol):
-    """One directory. Names are relative, with at most one subdirectory before a slash."""
-
-    @property
-    def path(self) -> str:
-        """The directory, for messages."""
-
-    @property
-    def counters(self) -> Mapping[str, Counters]:
-        """By the suffix of the file's name, "" for directories (flushes only)."""
-
-    def hazards(self) -> tuple[Hazard, ...]:
-        """What may be wrong with the place."""
-
-    def free_bytes(self) -> int:
-        """The room that is left for this user's files."""
-
-    def make_directory(self) -> None:
-        """Make the directory and its parents where missing, durably, for the owner only."""
-
-    def lock(self, host: str, since_ms: int) -> Lock:
-        """Hold the store until released or this process ends. Raises StoreLocked."""
-
-    def refuse_locked(self) -> None:
-        """Raises StoreLocked while somebody holds the store; writes nothing."""
-
-    def create(self, name: str) -> File:
-        """A new empty file, its subdirectory made when missing. Raises FileExistsError."""
-
-    def open(self, name: str, *, writable: bool = True) -> File: ...
-
-    def map(self, name: str) -> memoryview:
-        """All of a file that nobody changes, read when touched; counted as one read.
-
-        Writing to the view changes it for this process only.
-        """
-
-    def unlink(self, name: str) -> None: ...
-
-    def names(self, directory: str = "") -> dict[str, int]:
-        """The size of every file by its name; none when there is no such directory."""
-
-    def sync_directory(self, directory: str = "") -> None:
-        """Make the entries of the directory durable."""
 
 
 class OsDisk:

@@ -12,7 +12,6 @@ the records are taken one by one and leave in pieces.
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-from .disk import Disk, File
 from .format import (
     GENERATION,
     SEAL,
@@ -29,6 +28,7 @@ from .format import (
 from .layout import log_name
 from .limits import COPY_BYTES
 from .log import Log
+from .medium import Disk, File
 from .scan import Position, start_of
 
 

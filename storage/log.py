@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from .disk import File
 from .errors import NO_ROOM, CorruptLog, DiskFull, InvalidRecord, StoreFailed, StoreUnavailable
 from .format import (
     BATCH,
@@ -28,6 +27,7 @@ from .format import (
 )
 from .layout import log_name
 from .limits import RECORD_READ_BYTES
+from .medium import File
 from .scan import Position, agrees
 
 

@@ -24,10 +24,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from .disk import Buffer, Counters, File, Lock
 from .errors import Holder, StoreLocked
 from .format import SECTOR_BYTES
 from .layout import LOCK
+from .medium import Buffer, Counters, File, Lock
 from .place import Hazard
 
 BLOCK_BYTES: Final = 4096

@@ -20,7 +20,6 @@ from dataclasses import dataclass, replace
 from typing import Protocol, assert_never
 
 from . import snapshot
-from .disk import Disk, File
 from .errors import CorruptLog, FormatTooNew, InvalidRecord, MissingLog
 from .format import (
     CREATION_BYTES,
@@ -38,6 +37,7 @@ from .layout import QUARANTINE, Listing, log_name, parse, quarantine_name
 from .limits import COPY_BYTES
 from .lineage import Lineage, choose
 from .log import Environment, Log
+from .medium import Disk, File
 from .scan import End, Ending, Position, Verdict, agrees, data_end_of, scan, start_of
 from .snapshot import Snapshot, Unusable
 from .survey import OwnRecords, read_header, read_origin, survey_all

@@ -15,7 +15,6 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 
 from .check import Finding, check
-from .disk import Disk, File
 from .errors import CorruptLog, FormatTooNew, InvalidRecord, RepairRefused, refusals
 from .format import (
     ALIGNMENT,
@@ -37,6 +36,7 @@ from .layout import QUARANTINE, Listing, kept_name, log_name, parse
 from .limits import COPY_BYTES
 from .lineage import choose
 from .log import Environment
+from .medium import Disk, File
 from .recovery import Application, remove_if_possible, remove_logs
 from .scan import Position, Verdict, frames_after
 from .survey import Range, Survey, Unreadable, salvaged_header, survey_all

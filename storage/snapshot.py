@@ -34,9 +34,9 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Final
 
-from .disk import Disk
 from .format import FileHeader, checksum
 from .layout import snapshot_name
+from .medium import Disk
 from .scan import Position
 
 SNAPSHOT_MAGIC = b"\x89CVS\r\n\x1a\n"

@@ -13,13 +13,13 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 
 from . import snapshot
-from .disk import Counters, Disk
 from .errors import Holder, InvalidRecord, StoreFailed, StoreUnavailable, refusals
 from .format import OWN_TYPES, Entry, FileHeader, Generation, Origin, Record
 from .generation import write_generation
 from .layout import LOG_SUFFIX, QUARANTINE, SNAPSHOT_SUFFIX, parse, snapshot_name
 from .limits import COPY_ROOM_SHARE, SNAPSHOT_TAIL_BYTES, SNAPSHOT_TAIL_SHARE
 from .log import Environment, Log
+from .medium import Counters, Disk
 from .place import Hazard, HazardKind
 from .recovery import (
     Adopted,

@@ -10,7 +10,6 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Final
 
-from .disk import Disk, File
 from .errors import CorruptLog, InvalidRecord
 from .format import (
     FILE_HEADER,
@@ -33,6 +32,7 @@ from .format import (
     frame_bytes,
 )
 from .layout import log_name
+from .medium import Disk, File
 from .scan import End, Position, Verdict, data_end_of, frames_after, scan, start_of
 
 _IGNORABLE_TYPES: Final = range(IGNORABLE, 256)

@@ -22,7 +22,7 @@ LAYERS: dict[str, list[set[str]]] = {
     ],
     "storage": [
         {"limits", "errors", "place"},
-        {"format", "layout"},
+        {"format", "layout", "medium"},
         {"scan", "disk"},
         {"memory_disk", "log", "snapshot", "survey"},
         {"generation", "lineage"},
