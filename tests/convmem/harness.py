@@ -71,6 +71,11 @@ class Host:
         self._stop()
         self._start()
 
+    def abandon(self) -> None:
+        """Forget the server as a crash does: nothing is closed in good order on its disk."""
+        self.run(self._abandon())
+        self._runner.close()
+
     def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
         """One call. Raises Refused for a tool error."""
         return self.run(self._call(tool, arguments))
@@ -92,7 +97,7 @@ class Host:
     def read(self, view: str, **arguments: Any) -> dict[str, Any]:
         return self.call("read_messages", view=view, **arguments)
 
-    def pages(self, view: str, items: str, **arguments: Any) -> list[list[dict[str, Any]]]:
+    def pages(self, view: str, items: str, **arguments: Any) -> list[list[Any]]:
         """All pages of a view, cursor after cursor."""
         pages = []
         cursor: dict[str, str] = {}
@@ -139,3 +144,7 @@ class Host:
         await self._client.close()
         await self._serving
         await self.engine.close()
+
+    async def _abandon(self) -> None:
+        await self._client.close()
+        await self._serving
