@@ -85,8 +85,8 @@ def repair(
     `application` is a fresh one; what it holds afterwards is of no use.
 
     Raises RepairRefused (nothing is damaged, or not in a way that giving up records would
-    mend; or no frame begins at the place of the cut), StoreLocked, DiskFull, StoreUnavailable:
-    the store is as it was then, but for copies in quarantine.
+    mend; or no frame begins at the place of the cut), FormatTooNew, StoreLocked, DiskFull,
+    StoreUnavailable: the store is as it was then, but for copies in quarantine.
     """
     with refusals(disk.path):
         lock = disk.lock(environment.host_id.hex(), environment.now_ms())
@@ -107,7 +107,7 @@ def _repair(
     damaged = _damaged(disk, listing, application.known_types)
     (verified_end,) = (file.offset for file in report.files if file.name == damaged.name)
     snapshots = [found for found in listing.snapshots if found.generation == damaged.generation]
-    names = [*(found.name for found in snapshots), damaged.name]
+    logs = [log_name(number) for number in listing.generations if number <= damaged.generation]
     with closing(disk.open(damaged.name, writable=False)) as file:
         header = damaged.header if isinstance(damaged, Survey) else salvaged_header(file)
         if header is None:
@@ -116,7 +116,7 @@ def _repair(
         salvage.survey(verified_end or 0)
         covered = [found.next_seq - 1 for found in snapshots]
         salvage.last_seq = max(salvage.last_seq, _damaged_seq(damaged), *covered)
-        kept = tuple(_keep(disk, name) for name in names)
+        kept = tuple(_keep(disk, name) for name in [*logs, *(found.name for found in snapshots)])
         for unfinished in listing.generations:
             if damaged.generation < unfinished:
                 disk.unlink(log_name(unfinished))
@@ -129,8 +129,7 @@ def _repair(
             parent=damaged.generation,
         )
         write_generation(disk, new_header, origin, salvage.records()).close()
-    older = [log_name(number) for number in listing.generations if number < damaged.generation]
-    remove_logs(disk, [*older, damaged.name])
+    remove_logs(disk, logs)
     for found in snapshots:
         remove_if_possible(disk, found.name)
     return Repaired(

@@ -76,6 +76,14 @@ class Notes:
         ]
 
 
+class Knowing(Notes):
+    """The same, of other types."""
+
+    def __init__(self, known_types: frozenset[int]) -> None:
+        super().__init__()
+        self.known_types = known_types
+
+
 def open_store(disk: Disk, notes: Notes | None = None, seed: int = 1) -> Store:
     """Open, restoring and replaying to `notes`.
 

@@ -30,6 +30,7 @@ from .support import (
     LOG,
     Notes,
     compact,
+    crc32c,
     environment,
     frames_of,
     header_of,
@@ -52,6 +53,11 @@ def newer(log: bytes) -> bytes:
     header = header_of(log)
     chain = int.from_bytes(log[LAST : LAST + 4], "little")
     return log + encode_frame(77, header.first_seq + len(FRAMES), chain, header.salt, b"")[0]
+
+
+def of_major_2(log: bytes) -> bytes:
+    header = log[:8] + b"\2" + log[9:60]
+    return header + crc32c(header).to_bytes(4, "little") + log[64:]
 
 
 def with_snapshot() -> dict[str, bytes]:
@@ -91,6 +97,9 @@ CASES: list[tuple[str, dict[str, bytes], Finding]] = [
     ("not sealed", {LOG: SOUND[: FRAMES[1][0]] + bytes(9), SNAPSHOT: b""}, Finding.DAMAGED),
     ("renamed", {log_name(4): SOUND}, Finding.DAMAGED),
     ("newer record", {LOG: newer(SOUND)}, Finding.TOO_NEW),
+    ("newer format", {LOG: of_major_2(SOUND)}, Finding.TOO_NEW),
+    ("newer child", PAIR | {log_name(2): of_major_2(PAIR[log_name(2)])}, Finding.TOO_NEW),
+    ("damaged child", PAIR | {log_name(2): spoiled(PAIR[log_name(2)], 20)}, Finding.DAMAGED),
     ("lost tail", WITH_SNAPSHOT | {LOG: SOUND[:LAST]}, Finding.DAMAGED),
     ("snapshot only", {SNAPSHOT: WITH_SNAPSHOT[SNAPSHOT]}, Finding.MISSING),
     ("later snapshot", {LOG: SOUND, snapshot_name(2, 9): b""}, Finding.MISSING),

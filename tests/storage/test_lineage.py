@@ -210,6 +210,33 @@ def test_three_generations_of_which_none_could_be_removed() -> None:
     assert disk.files.keys() == {"store.lock", log_name(3)}
 
 
+def test_row_23_an_elder_that_went_on() -> None:
+    disk = MemoryDisk()
+    store = open_store(disk)
+    store.switch(compact(store, OLD))
+    store.append([ADDED])
+    store.switch(compact(store, KEPT))
+    store.close()
+    elder = MemoryDisk({PARENT: disk.files[PARENT]})
+    other = open_store(elder)
+    other.append([ADDED])
+    other.close()
+    refuse(
+        {name: disk.files[name] for name in (CHILD, log_name(3))} | {PARENT: elder.files[PARENT]},
+        "went on",
+    )
+
+
+def test_a_log_between_two_others_that_is_damaged() -> None:
+    disk = MemoryDisk()
+    store = open_store(disk)
+    store.switch(compact(store, OLD))
+    store.switch(compact(store, KEPT))
+    store.close()
+    files = {name: data for name, data in disk.files.items() if name.endswith(".cvl")}
+    refuse(files | {CHILD: files[CHILD][:20] + b"?" + files[CHILD][21:]}, "it is damaged")
+
+
 def test_a_child_in_use_that_is_damaged_is_no_unfinished_compaction() -> None:
     files = compacted(child_adds=True)
     child = files[CHILD]

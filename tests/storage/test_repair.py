@@ -9,6 +9,7 @@ from convmem.storage import (
     DiskFull,
     Entry,
     Finding,
+    FormatTooNew,
     InvalidRecord,
     MemoryDisk,
     Operation,
@@ -19,16 +20,31 @@ from convmem.storage import (
     RepairRefused,
     Skip,
     StorageError,
+    Store,
     StoreLocked,
     check,
     decode_frame,
     decode_generation,
+    encode_batch,
+    encode_frame,
     log_name,
     repair,
     snapshot_name,
 )
 
-from .support import LOG, Notes, environment, header_of, open_store, replayed, write_snapshot
+from .support import (
+    KNOWN_TYPES,
+    LOG,
+    Knowing,
+    Notes,
+    compact,
+    environment,
+    header_of,
+    log_of,
+    open_store,
+    replayed,
+    write_snapshot,
+)
 from .test_check import CASES, FRAMES, LAST, RECORDS, SNAPSHOT, SOUND, THIRD, WITH_SNAPSHOT, spoiled
 
 NEW_LOG = log_name(2)
@@ -129,6 +145,81 @@ def test_a_log_that_verifies_and_cannot_be() -> None:
         repair(disk, environment(seed=4), Refusing(), giving_up)
         assert replayed(disk) == expected
         assert disk.files[KEPT_LOG] == SOUND
+
+
+def test_records_of_batches_are_kept_one_by_one() -> None:
+    batch = [RECORDS[0], Record(0x90, b"of a newer application"), RECORDS[3], RECORDS[4]]
+    disk = MemoryDisk({LOG: log_of([RECORDS[1]], [RECORDS[5]])})
+    store = Store.open(disk, environment(seed=1), Knowing(KNOWN_TYPES | {0x90}))
+    store.append(batch)
+    store.append([RECORDS[5]])
+    store.close()
+    log = spoiled(disk.files[LOG], FRAMES[2][0] + 50)
+    disk = MemoryDisk({LOG: log})
+    done = repair(disk, environment(seed=4), Strict(), Skip())
+    assert (done.records, len(done.dropped)) == (5, 1)
+    again = Knowing(KNOWN_TYPES | {0x90})
+    Store.open(disk, environment(), again)
+    assert again.records == [RECORDS[5], batch[0], batch[1], batch[3], RECORDS[5]]
+
+
+@pytest.mark.parametrize(
+    "frame", [(77, b"?"), (6, encode_batch([Record(77, b"?")])[0])], ids=["alone", "in a batch"]
+)
+def test_records_of_a_newer_application_behind_the_damage(frame: tuple[int, bytes]) -> None:
+    chain = int.from_bytes(SOUND[LAST : LAST + 4], "little")
+    header = header_of(SOUND)
+    log = MIDDLE + encode_frame(frame[0], 9, chain, header.salt, frame[1])[0]
+    disk = MemoryDisk({LOG: log})
+    with pytest.raises(FormatTooNew):
+        repaired(disk, Skip())
+    assert disk.files[LOG] == log
+    repaired(disk, CutAt(THIRD))
+    assert replayed(disk) == RECORDS[:2]
+
+
+def test_a_batch_that_cannot_be_is_left_out_whole() -> None:
+    chain = int.from_bytes(SOUND[LAST : LAST + 4], "little")
+    log = SOUND + encode_frame(6, 9, chain, header_of(SOUND).salt, b"\1\0\0\0")[0]
+    disk = MemoryDisk({LOG: log})
+    done = repair(disk, environment(seed=4), Notes(), Skip())
+    assert [dropped.seq for dropped in done.dropped] == [9]
+    assert replayed(disk) == RECORDS
+
+
+def test_a_cut_leaves_no_impossible_record_before_it() -> None:
+    class Refusing(Notes):
+        def replay(self, entry: Entry) -> None:
+            raise InvalidRecord("impossible")
+
+    disk = MemoryDisk({LOG: SOUND})
+    with pytest.raises(RepairRefused):
+        repair(disk, environment(seed=4), Refusing(), CutAt(THIRD))
+    repair(disk, environment(seed=4), Refusing(), CutAt(FRAMES[2][0]))
+    assert replayed(disk) == []
+
+
+def test_the_elders_of_a_damaged_log_are_kept_too() -> None:
+    disk = MemoryDisk({LOG: SOUND})
+    store = open_store(disk, seed=2)
+    store.switch(compact(store, RECORDS[:3]))
+    store.append([MORE])
+    store.close()
+    child = spoiled(disk.files[NEW_LOG], 200)
+    disk = MemoryDisk({LOG: SOUND, NEW_LOG: child})
+    assert check(disk, Notes()).finding is Finding.DAMAGED
+    done = repair(disk, environment(seed=4), Notes(), Skip())
+    assert done.generation == 3
+    assert [disk.files[name] for name in done.kept] == [SOUND, child]
+    assert replayed(disk) == [*RECORDS[1:3], MORE]
+
+
+def test_a_log_of_which_nothing_tells_its_salt() -> None:
+    log = spoiled(spoiled(SOUND, 20), 90)
+    disk = MemoryDisk({LOG: log})
+    with pytest.raises(RepairRefused, match="neither its header nor its first frame"):
+        repaired(disk, Skip())
+    assert disk.files[LOG] == log
 
 
 @pytest.mark.parametrize(

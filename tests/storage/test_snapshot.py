@@ -26,7 +26,7 @@ from convmem.storage import (
     snapshot_name,
 )
 
-from .support import LENGTHS, LOG, PAYLOADS, Notes, log_of, open_store, write_snapshot
+from .support import LENGTHS, LOG, PAYLOADS, Notes, crc32c, log_of, open_store, write_snapshot
 
 ONE = Record(1, b"one")
 TWO = Record(2, b"two " * 200)
@@ -152,6 +152,44 @@ def test_an_unusable_snapshot_is_written_anew() -> None:
     write_snapshot(store, notes)
     store.close()
     assert isinstance(open_store(disk).status().opened_with, Adopted)
+
+
+def test_a_snapshot_of_a_newer_format_is_passed_over() -> None:
+    disk = MemoryDisk()
+    with_snapshot(disk, [])
+    sound = disk.files[NAME]
+    header = sound[:8] + b"\2" + sound[9:124]
+    newer = header + crc32c(header).to_bytes(4, "little") + sound[128:]
+    notes = Notes()
+    store = open_store(MemoryDisk(disk.files | {NAME: newer}), notes)
+    assert store.status().opened_with == Unusable(NAME, "of a newer format")
+    assert notes.records == [ONE, TWO]
+
+
+def test_an_unusable_snapshot_that_cannot_be_removed_is_replaced_later() -> None:
+    disk = MemoryDisk()
+    with_snapshot(disk, [])
+    disk.open(NAME).pwrite(200, b"?")
+
+    def busy(operation: Operation) -> None:
+        if operation.kind == "unlink":
+            raise PermissionError(errno.EACCES, "held by another program")
+
+    disk.hook = busy
+    notes = Notes()
+    store = open_store(disk, notes)
+    with pytest.raises(StoreUnavailable):
+        write_snapshot(store, notes)
+    disk.hook = lambda operation: None
+    write_snapshot(store, notes)
+    store.close()
+    assert isinstance(open_store(disk).status().opened_with, Adopted)
+
+
+def test_a_section_is_of_whole_elements() -> None:
+    store = open_store(MemoryDisk())
+    with pytest.raises(ValueError, match="no whole elements"):
+        store.write_snapshot(store.position(), [Section(1, 8, b"seven..")], (0, 0))
 
 
 @pytest.mark.parametrize("seed", [2, 3])

@@ -34,7 +34,7 @@ from convmem.storage import (
     encode_seal,
 )
 
-from .support import LOG, Notes, log_of, log_with, open_store, replayed
+from .support import LOG, Knowing, log_of, log_with, open_store, replayed
 
 ONE = Record(1, b"one")
 TWO = Record(2, b"two")
@@ -42,12 +42,6 @@ SNAPSHOT = "snap-00000001-000000000003.cvs"
 GENERATION = (4, encode_generation(Generation(0, 0, 0, Origin.CREATED, 0, bytes(16))))
 SEAL = (5, encode_seal(Seal(0, (0, 0))))
 RECORD = (1, b"x" * 100)
-
-
-class Knowing(Notes):
-    def __init__(self, known_types: frozenset[int]) -> None:
-        super().__init__()
-        self.known_types = known_types
 
 
 class Refusing(Knowing):
