@@ -205,7 +205,7 @@ class MemoryMachine(RuleBasedStateMachine):
                 left.extend(itertools.islice(disk.crash_states(), CRASH_STATES_TRIED_MAX))
 
         disk: MemoryDisk = self.host.disk
-        before = deepcopy(self.model)
+        before, greatest_before = deepcopy(self.model), self.greatest_id
         disk.hook = remember
         match kind:
             case "write":
@@ -223,7 +223,7 @@ class MemoryMachine(RuleBasedStateMachine):
         self.start_on(states[data.draw(st.integers(0, len(states) - 1))])
         seen = self.seen()
         if interrupted and seen == in_order(before):
-            self.model = before
+            self.model, self.greatest_id = before, greatest_before
         self.compare(seen)
 
     @invariant()
