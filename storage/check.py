@@ -11,7 +11,15 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from . import snapshot
-from .errors import CorruptLog, ForkedLogs, FormatTooNew, Holder, MissingLog, StoreLocked
+from .errors import (
+    CorruptLog,
+    ForkedLogs,
+    FormatTooNew,
+    Holder,
+    MissingLog,
+    StoreLocked,
+    refusals,
+)
 from .format import GENERATION, SEAL, FileHeader, HeaderFault
 from .layout import Listing, log_name, parse
 from .lineage import choose
@@ -72,14 +80,20 @@ class Report:
 
 
 def check(disk: Disk, application: Application) -> Report:
-    """Judge the store on `disk`, replaying it to a fresh application. Raises OSError."""
-    names = disk.names()
-    listing = parse(names)
-    reports = {name: FileReport(name, names[name], Finding.STRANGE, "") for name in listing.strange}
-    finding, reason = _judge(disk, listing, names, application, reports)
-    in_use, holder = _holder(disk)
-    files = tuple(reports[name] for name in sorted(reports))
-    return Report(disk.path, finding, reason, files, disk.hazards(), in_use, holder)
+    """Judge the store on `disk`, replaying it to a fresh application.
+
+    Raises StoreUnavailable, which beside a store in use may be a file that just went.
+    """
+    with refusals(disk.path):
+        names = disk.names()
+        listing = parse(names)
+        reports = {
+            name: FileReport(name, names[name], Finding.STRANGE, "") for name in listing.strange
+        }
+        finding, reason = _judge(disk, listing, names, application, reports)
+        in_use, holder = _holder(disk)
+        files = tuple(reports[name] for name in sorted(reports))
+        return Report(disk.path, finding, reason, files, disk.hazards(), in_use, holder)
 
 
 def _holder(disk: Disk) -> tuple[bool, Holder | None]:

@@ -63,20 +63,7 @@ class OsDisk:
         return _OsLock(self._path / LOCK, Holder(os.getpid(), host, since_ms))
 
     def refuse_locked(self) -> None:
-        path = self._path / LOCK
-        try:
-            descriptor = _open(path, os.O_RDONLY)
-        except FileNotFoundError:
-            return
-        try:
-            _lock(descriptor)
-            _unlock(descriptor)
-        except OSError as error:
-            if error.errno not in _LOCKED_BY_ANOTHER:
-                raise
-            raise StoreLocked(_read_holder(path)) from error
-        finally:
-            os.close(descriptor)
+        _OsLock.probe(self._path / LOCK)
 
     def create(self, name: str) -> File:
         path = self._path / name
@@ -105,10 +92,16 @@ class OsDisk:
 
     def names(self, directory: str = "") -> dict[str, int]:
         try:
-            with os.scandir(self._path / directory) as found:
-                return {entry.name: entry.stat(follow_symlinks=False).st_size for entry in found}
+            found = os.scandir(self._path / directory)
         except FileNotFoundError:
             return {}
+        sizes = {}
+        with found:
+            for entry in found:
+                # It may be gone by now: a check runs beside a store in use.
+                with suppress(FileNotFoundError):
+                    sizes[entry.name] = entry.stat(follow_symlinks=False).st_size
+        return sizes
 
     def sync_directory(self, directory: str = "") -> None:
         self.counters[""].flushes += 1
@@ -174,46 +167,68 @@ class _OsLock:
     the file would drop the first one's lock.
     """
 
-    _registry: ClassVar[set[tuple[int, int]]] = set()
+    _registry: ClassVar[dict[tuple[int, int], Holder]] = {}
     _registry_lock = threading.Lock()
 
     def __init__(self, path: Path, holder: Holder) -> None:
         with self._registry_lock:
-            if path.exists() and _identity(path.stat()) in self._registry:
-                raise StoreLocked(_read_holder(path))
+            self._refuse_own(path)
             self._descriptor = _open(path, os.O_RDWR | os.O_CREAT)
-            try:
-                _lock(self._descriptor)
-            except OSError as error:
-                os.close(self._descriptor)
-                if error.errno not in _LOCKED_BY_ANOTHER:
-                    raise
-                raise StoreLocked(_read_holder(path)) from error
+            _lock_or_close(self._descriptor)
             self._held = _identity(os.fstat(self._descriptor))
-            self._registry.add(self._held)
-        self.previous = _read_holder(path)
+            self._registry[self._held] = holder
+        self.previous = _read_holder(self._descriptor)
         # The text is for an error message; a full disk must not keep the store closed.
         with suppress(OSError):
             os.ftruncate(self._descriptor, 0)
-            os.write(self._descriptor, json.dumps(asdict(holder)).encode())
+            _pwrite(self._descriptor, memoryview(json.dumps(asdict(holder)).encode()), 0)
+
+    @classmethod
+    def probe(cls, path: Path) -> None:
+        """Raises StoreLocked while somebody, here or elsewhere, holds the lock."""
+        with cls._registry_lock:
+            cls._refuse_own(path)
+            try:
+                descriptor = _open(path, os.O_RDONLY)
+            except FileNotFoundError:
+                return
+            _lock_or_close(descriptor)
+            _unlock(descriptor)
+            os.close(descriptor)
 
     def release(self) -> None:
         with self._registry_lock:
             descriptor, self._descriptor = self._descriptor, _CLOSED
             if descriptor != _CLOSED:
-                self._registry.remove(self._held)
+                del self._registry[self._held]
                 _unlock(descriptor)
                 os.close(descriptor)
+
+    @classmethod
+    def _refuse_own(cls, path: Path) -> None:
+        if path.exists() and (holder := cls._registry.get(_identity(path.stat()))):
+            raise StoreLocked(holder)
+
+
+def _lock_or_close(descriptor: int) -> None:
+    try:
+        _lock(descriptor)
+    except OSError as error:
+        holder = _read_holder(descriptor)
+        os.close(descriptor)
+        if error.errno not in _LOCKED_BY_ANOTHER:
+            raise
+        raise StoreLocked(holder) from error
 
 
 def _identity(status: os.stat_result) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-def _read_holder(path: Path) -> Holder | None:
+def _read_holder(descriptor: int) -> Holder | None:
     """Who the text of a lock file names; None when it is not (yet) complete."""
     try:
-        return Holder(**json.loads(path.read_bytes()[:_HOLDER_BYTES_MAX]))
+        return Holder(**json.loads(_pread(descriptor, _HOLDER_BYTES_MAX, 0)))
     except (OSError, ValueError, TypeError):
         return None
 

@@ -20,6 +20,7 @@ from convmem.storage import (
     Record,
     Report,
     StorageError,
+    StoreUnavailable,
     check,
     encode_frame,
     log_name,
@@ -246,3 +247,9 @@ def test_damage_under_a_snapshot_is_found_by_the_check_and_by_every_read() -> No
                 with suppress(CorruptLog):
                     record = store.read(entry.frame_offset, entry.start)
                     assert record == sound.read(entry.frame_offset, entry.start)
+
+
+def test_a_folder_that_cannot_be_read_is_unavailable(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(StoreUnavailable, match="Not a directory"):
+        check(OsDisk(tmp_path / "file"), Notes())

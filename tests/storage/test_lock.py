@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from convmem.storage import Disk, MemoryDisk, OsDisk, Record, StoreLocked
+from convmem.storage import Disk, MemoryDisk, OsDisk, Record, StoreLocked, check
 
-from .support import LOG, environment, open_store, replayed
+from .support import LOG, Notes, environment, open_store, replayed
 
 ROOT = Path(__file__).parents[2]
 END_TIMEOUT_S = 20
@@ -93,13 +93,34 @@ def test_another_process_is_named_and_its_end_frees_the_store(tmp_path: Path) ->
         assert replayed(OsDisk(tmp_path)) == []
 
 
-@pytest.mark.parametrize("text", [b"", b"{", b"[1]", b'{"pid": 1}', b"\xff"])
-def test_an_unreadable_holder_is_nobody(tmp_path: Path, text: bytes) -> None:
+def test_an_unreadable_holder_is_nobody(tmp_path: Path) -> None:
+    with other_process(tmp_path):
+        for text in (b"", b"{", b"[1]", b'{"pid": 1}', b"\xff"):
+            (tmp_path / "store.lock").write_bytes(text)
+            with pytest.raises(StoreLocked, match="another process") as refused:
+                open_store(OsDisk(tmp_path))
+            assert refused.value.holder is None
+            assert check(OsDisk(tmp_path), Notes()).in_use
+
+
+def test_a_refusal_touches_no_file_of_this_processes_own_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Closing another descriptor of it would drop the lock where it is a record lock."""
     store = open_store(OsDisk(tmp_path))
-    (tmp_path / "store.lock").write_bytes(text)
-    with pytest.raises(StoreLocked, match="another process") as refused:
+    opened: list[object] = []
+    open_file = os.open
+
+    def recorded(path: str | os.PathLike[str], flags: int, mode: int = 0o777) -> int:
+        opened.append(path)
+        return open_file(path, flags, mode)
+
+    monkeypatch.setattr(os, "open", recorded)
+    with pytest.raises(StoreLocked):
         open_store(OsDisk(tmp_path))
-    assert refused.value.holder is None
+    with pytest.raises(StoreLocked):
+        OsDisk(tmp_path).refuse_locked()
+    assert opened == []
     store.close()
 
 
