@@ -323,7 +323,12 @@ class Store:
         )
 
     def close(self) -> None:
-        """Release the directory. Idempotent; everything acknowledged is durable already."""
+        """Release the directory. Idempotent; everything acknowledged is durable already.
+
+        A new log that was not switched to is removed: the next opening would prefer it.
+        """
+        with suppress(OSError):
+            self._discard_unused()
         self._resources.close()
 
 

@@ -67,11 +67,12 @@ def main() -> None:
         disk, notes = MemoryDisk(), Notes()
         store = open_store(disk, notes)
         make(store, notes)
+        files = disk.files
         store.close()
         folder = FOLDER / name
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        for file, data in disk.files.items():
+        for file, data in files.items():
             (folder / file).write_bytes(data[:-1] if name == "torn" else data)
         records = [[record.type, record.payload.hex()] for record in notes.records]
         (folder / EXPECTED).write_text(json.dumps(records) + "\n")

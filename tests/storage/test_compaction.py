@@ -161,6 +161,16 @@ def test_a_log_that_was_not_switched_to_is_written_anew(disk: Disk) -> None:
     assert replayed(disk) == [AFTER]
 
 
+def test_a_log_that_was_not_switched_to_goes_when_the_store_is_closed(disk: Disk) -> None:
+    store = open_store(disk)
+    store.append([AFTER])
+    compact(store, RECORDS)
+    store.close()
+    store.close()
+    assert replayed(disk) == [AFTER]
+    assert log_name(2) not in disk.names()
+
+
 def test_it_can_be_done_again_and_again(disk: Disk) -> None:
     store = open_store(disk)
     kept = list(RECORDS)
