@@ -133,7 +133,7 @@ class Ledger:
                 (live, 0),
                 expected_bytes=self._store.position().offset,
                 on_entry=replica.replay,
-                progress=lambda done: on_progress(done, live),
+                progress=lambda done: on_progress(min(done, live), live),
             )
             return Rebuilt(compacted, replica, len(found.dangling))
 
