@@ -150,9 +150,9 @@ def _decode_put(payload: bytes) -> Message:
         session_len, tool_call_id_len, summary_len, tags, relations, sources,
         presence, writer_len, content_len,
     ) = _PUT.unpack_from(payload)  # fmt: skip
-    reader = _Reader(payload, _PUT.size)
-    session_id = reader.text(session_len)
     if tool_call_id_len or tags or relations or sources or presence:
+        reader = _Reader(payload, _PUT.size)
+        session_id = reader.text(session_len)
         tool_call_id = reader.text(tool_call_id_len)
         writer = reader.text(writer_len)
         metadata = Metadata(  # arguments in the order of the bytes: each takes its own
@@ -165,11 +165,17 @@ def _decode_put(payload: bytes) -> Message:
             source_message_ids=reader.ids(sources),
             summary=reader.text(summary_len) if presence & _HAS_SUMMARY else None,
         )
-    else:
-        writer = reader.text(writer_len)
+        content = reader.text(content_len)
+        reader.end()
+    else:  # almost every message: worth a shorter way
+        session_end = _PUT.size + session_len
+        writer_end = session_end + writer_len
+        if len(payload) != writer_end + content_len:
+            raise InvalidRecord("a message of another size than its fields")
+        session_id = payload[_PUT.size : session_end].decode()
+        writer = payload[session_end:writer_end].decode()
         metadata = _labels(tier, kind, importance)
-    content = reader.text(content_len)
-    reader.end()
+        content = payload[writer_end:].decode()
     if not revision or not session_len:
         raise InvalidRecord("a message without a session or a revision")
     return Message(

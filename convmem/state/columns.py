@@ -1,6 +1,6 @@
 """Numpy columns of one length that grow together, and how they lie in a snapshot.
 
-Restored columns are views of the snapshot's own memory until the first append copies them.
+Restored columns are copies: nothing of a snapshot is kept open, and rows are of one kind.
 """
 
 from collections.abc import Mapping
@@ -52,20 +52,19 @@ class Columns:
         if len({len(array) for array in arrays.values()}) > 1:
             raise InvalidRecord("columns of different length")
         self._take(arrays)
+        self._grow()
 
     def memory_bytes(self) -> int:
         """What the columns occupy, as allocated."""
         return sum(array.nbytes for array in self._arrays.values())
 
     def _grow(self) -> None:
-        room = max(_ROWS_AT_FIRST, self._rows)
         rows = self._rows
-        self._take(
-            {
-                name: np.concatenate((array, np.zeros(room, array.dtype)))
-                for name, array in self._arrays.items()
-            }
-        )
+        room = rows + max(_ROWS_AT_FIRST, rows // 2)
+        grown = {name: np.zeros(room, array.dtype) for name, array in self._arrays.items()}
+        for name, array in grown.items():
+            array[:rows] = self._arrays[name][:rows]  # the rest takes no memory until it is used
+        self._take(grown)
         self._rows = rows
 
     def _take(self, arrays: dict[str, NDArray[Any]]) -> None:

@@ -26,14 +26,17 @@ class IdTable:
 
     def row(self, message_id: bytes, high: Halves, low: Halves) -> int | None:
         """The row of an id, None if it has none. The columns are those of all rows."""
-        if len(self._recent) > max(_RECENT_MAX, self._settled // 4):
-            self.settle(high, low)
         row = self._recent.get(message_id)
         return self._search(message_id, high, low) if row is None else row
 
     def add(self, message_id: bytes, row: int) -> None:
         """Note a new id. Rows are noted in the order of their numbers, without a gap."""
         self._recent[message_id] = row
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether it is time to ``settle``."""
+        return len(self._recent) > _RECENT_MAX
 
     def settle(self, high: Halves, low: Halves) -> None:
         """Make every row findable by search, and forget the dict."""

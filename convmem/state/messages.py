@@ -106,6 +106,8 @@ class MessageTable:
             _summary_flag(metadata.summary),
         )
         self._ids.add(message.message_id, row)
+        if self._ids.is_crowded:
+            self._ids.settle(self._columns["id_high"], self._columns["id_low"])
         return row
 
     def update(self, row: int, update: UpdateMessage) -> None:

@@ -66,8 +66,8 @@ class SessionTable:
         """Take the columns of a snapshot. Raises InvalidRecord if they do not fit together."""
         try:
             self._names = bytes(saved["names"]).decode().split("\0")[:-1]
-            self._restored_rows = np.frombuffer(saved["rows"], np.uint32)
-            self._restored_starts = np.frombuffer(saved["starts"], np.uint32)
+            self._restored_rows = np.frombuffer(saved["rows"], np.uint32).copy()
+            self._restored_starts = np.frombuffer(saved["starts"], np.uint32).copy()
         except (KeyError, ValueError) as error:
             raise InvalidRecord(f"the sessions do not fit together: {error}") from error
         if len(self._restored_starts) != len(self._names) + 1:
