@@ -92,18 +92,7 @@ def encode(record: Record) -> tuple[RecordType, bytes]:
 def decode(record_type: int, payload: bytes) -> Record:
     """The record of a payload. Raises InvalidRecord where the bytes cannot be one."""
     try:
-        known = RecordType(record_type)
-        match known:
-            case RecordType.PUT_MESSAGE:
-                return PutMessage(_decode_put(payload))
-            case RecordType.UPDATE_MESSAGE:
-                return _decode_update(payload)
-            case RecordType.DELETE_MESSAGE:
-                return DeleteMessage(*_DELETE.unpack(payload))
-            case RecordType.GREATEST_ID:
-                return GreatestId(*_GREATEST.unpack(payload))
-            case _:
-                assert_never(known)
+        return _DECODE[record_type](payload)
     except (struct.error, IndexError, UnicodeDecodeError) as error:
         raise InvalidRecord(f"record of type {record_type}: {error}") from error
 
@@ -144,7 +133,7 @@ def _encode_put(message: Message) -> bytes:
     )
 
 
-def _decode_put(payload: bytes) -> Message:
+def _decode_put(payload: bytes) -> PutMessage:
     (
         message_id, timestamp, updated_at, revision, role, tier, kind, importance,
         session_len, tool_call_id_len, summary_len, tags, relations, sources,
@@ -178,7 +167,7 @@ def _decode_put(payload: bytes) -> Message:
         content = payload[writer_end:].decode()
     if not revision or not session_len:
         raise InvalidRecord("a message without a session or a revision")
-    return Message(
+    message = Message(
         message_id=message_id,
         session_id=session_id,
         timestamp=timestamp,
@@ -189,6 +178,7 @@ def _decode_put(payload: bytes) -> Message:
         metadata=metadata,
         written_by=writer or None,
     )
+    return PutMessage(message)
 
 
 @lru_cache
@@ -316,4 +306,10 @@ _DECODE_FIELD: Mapping[str, Callable[[_Reader], Any]] = {
     "summary": _Reader.optional,
     "relations": lambda reader: reader.relations(reader.byte()),
     "source_message_ids": lambda reader: reader.ids(reader.byte()),
+}
+_DECODE: Mapping[int, Callable[[bytes], Record]] = {
+    RecordType.PUT_MESSAGE: _decode_put,
+    RecordType.UPDATE_MESSAGE: _decode_update,
+    RecordType.DELETE_MESSAGE: lambda payload: DeleteMessage(*_DELETE.unpack(payload)),
+    RecordType.GREATEST_ID: lambda payload: GreatestId(*_GREATEST.unpack(payload)),
 }

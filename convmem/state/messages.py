@@ -5,13 +5,13 @@ log. Text stays on disk. Rows are only ever added; row numbers are the order of 
 a deleted message keeps its row until the log is compacted.
 """
 
+import struct
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from convmem.ids import ID_BYTES
 from convmem.message import KINDS, ROLES, TIERS, Message
 from convmem.records import Place, UpdateMessage
 from convmem.state.columns import Columns
@@ -38,7 +38,7 @@ HAS_SUMMARY = 2
 _TIER_CODES = {None: 0} | {tier: code for code, tier in enumerate(TIERS, start=1)}
 _ROLE_CODES = {role: code for code, role in enumerate(ROLES)}
 _KIND_CODES = {kind: code for code, kind in enumerate(KINDS)}
-_HALF_BYTES = ID_BYTES // 2
+_HALVES = struct.Struct(">QQ")
 
 
 class MessageTable:
@@ -67,7 +67,7 @@ class MessageTable:
 
     def id(self, row: int) -> bytes:
         high, low = self._columns["id_high"][row], self._columns["id_low"][row]
-        return int(high).to_bytes(_HALF_BYTES, "big") + int(low).to_bytes(_HALF_BYTES, "big")
+        return _HALVES.pack(int(high), int(low))
 
     def place(self, row: int) -> Place:
         """Where the PUT record of a row stands in the log."""
@@ -90,8 +90,7 @@ class MessageTable:
         """Add a row; its number. The id must be new: the caller has looked."""
         metadata = message.metadata
         row = self._columns.append(
-            int.from_bytes(message.message_id[:_HALF_BYTES], "big"),
-            int.from_bytes(message.message_id[_HALF_BYTES:], "big"),
+            *_HALVES.unpack(message.message_id),
             message.timestamp,
             message.updated_at,
             place.frame_offset,
