@@ -109,9 +109,11 @@ class Engine:
 
     async def _save(self, snapshot: Callable[[], None]) -> None:
         """Write a snapshot beside the writes that go on."""
-        with suppress(Refusal):  # health tells that there is none
-            await asyncio.to_thread(snapshot)
-        self._snapshot = None
+        try:
+            with suppress(Refusal):  # health tells that there is none
+                await asyncio.to_thread(snapshot)
+        finally:
+            self._snapshot = None
 
     async def _rebuild(self, waiting: _Waiting) -> None:
         """Compact the log. Writes wait until the new one is in use, reads do not."""

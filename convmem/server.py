@@ -83,7 +83,7 @@ class OpeningMemory:
     async def close(self) -> None:
         """Let go of the store, if it was opened."""
         if self._opening is not None:
-            with contextlib.suppress(Refusal):
+            with contextlib.suppress(Exception):  # what went wrong was told to every call
                 await (await self._opening).close()
 
     async def _engine(self) -> "Engine":

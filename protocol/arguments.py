@@ -93,8 +93,10 @@ def _is_absent(each: Property, member: object) -> bool:
     if each.required or member not in ("", "null"):
         return False
     match each.kind:
-        case Scalar("string", _, choices):
-            return bool(choices) and member not in choices
+        case Scalar("string", field, choices):
+            if choices:
+                return member not in choices
+            return member == "" and field.bytes_min > 0
         case _:
             return True
 

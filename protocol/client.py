@@ -9,6 +9,7 @@ after ``close`` or ``kill`` no process is left.
 """
 
 import asyncio
+import json
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
@@ -168,9 +169,13 @@ class Client:
         timeout_s: float | None = None,
         on_progress: OnProgress | None = None,
     ) -> Mapping[str, object]:
-        """The result of any request. RequestFailed, RequestTimedOut or ServerGone."""
+        """The result of any request. RequestFailed, RequestTimedOut or ServerGone.
+
+        ClientError, with nothing sent, for text that is not Unicode: the wire would change it.
+        """
         if self._gone:
             raise self._gone
+        _refuse_lone_surrogates(params)
         id_, line = self._connection.request(method, params or {}, progress=on_progress is not None)
         answer: asyncio.Future[Response | ErrorResponse] = asyncio.Future()
         self._waiting[id_] = _Waiting(answer, on_progress)
@@ -285,6 +290,13 @@ class Client:
 
 def _list(value: object) -> Sequence[object]:
     return value if isinstance(value, list) else ()
+
+
+def _refuse_lone_surrogates(params: Mapping[str, object] | None) -> None:
+    try:
+        json.dumps(params, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise ClientError(f"params hold text that is not Unicode: {error}") from error
 
 
 class BlockingClient:

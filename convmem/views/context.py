@@ -7,7 +7,7 @@ What did not fit is counted, what is linked to and gone is named.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import islice, zip_longest
 
 from convmem import ids
 from convmem.limits import RELATED_MAX
@@ -75,34 +75,44 @@ def _neighbours(
 def _related(
     state: State, message: Message, depth_max: int, page: Page[JsonObject], shown: set[bytes]
 ) -> JsonObject:
+    """What is linked, nearest first; what was shown already is named without its message."""
     related: list[JsonObject] = []
     missing: list[str] = []
     left_out = 0
-    for depth, link in _links(state, message, depth_max):
+    found = list(islice(_links(state, message, depth_max), RELATED_MAX + 1))
+    for depth, link in found[:RELATED_MAX]:
         row = state.messages.live_row(link.other)
+        name = ids.to_text(link.other)
         if row is None:
-            missing.append(ids.to_text(link.other))
+            missing.append(name)
             continue
         item: JsonObject = {
-            "message_id": ids.to_text(link.other),
+            "message_id": name,
             "depth": depth,
             "direction": "outgoing" if link.outgoing else "incoming",
             "type": link.type,
             "from_message_id": ids.to_text(link.origin),
         }
-        if link.other not in shown:
-            if len(related) == RELATED_MAX or not _add(page, state.message(row)):
-                left_out += 1
-                continue
-            shown.add(link.other)
-            item["message"] = page.items[-1]
-        related.append(item)
+        if _add_related(page, item, None if link.other in shown else state.message(row)):
+            related.append(page.items[-1])
+        else:
+            left_out += 1
     reply: JsonObject = {"related": related}
     if missing:
         reply["missing_message_ids"] = missing
     if left_out:
         reply["related_left_out"] = left_out
+    if len(found) > RELATED_MAX:
+        reply["related_limit"] = RELATED_MAX
     return reply
+
+
+def _add_related(page: Page[JsonObject], item: JsonObject, message: Message | None) -> bool:
+    if message is None:
+        return page.add(item)
+    return page.add(item | {"message": message_item(message)}) or page.add(
+        item | {"message": message_item(message, whole=False)}
+    )
 
 
 def _links(state: State, start: Message, depth_max: int) -> Iterator[tuple[int, Link]]:
@@ -113,7 +123,7 @@ def _links(state: State, start: Message, depth_max: int) -> Iterator[tuple[int, 
         found: list[Message] = []
         for message in frontier:
             for link in _links_of(state, message):
-                if link.other in reached or len(reached) > RELATED_MAX:
+                if link.other in reached:
                     continue
                 reached.add(link.other)
                 yield depth, link

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from convmem import limits
+from convmem.pages import json_bytes
 from tests.convmem.harness import Host
 
 
@@ -123,6 +125,17 @@ class TestContext:
             assert len(reply[side]) + reply[f"{side}_left_out"] == 4
         assert reply["before"][-1]["content"].startswith("3 ")
         assert reply["after"][0]["content"].startswith("5 ")
+
+    def test_a_popular_message_is_shown_within_bounds(self, host: Host) -> None:
+        popular = linked(host, "popular", session="p")
+        for number in range(limits.RELATED_MAX + 5):
+            linked(host, f"cites {number}", popular, session=f"c{number}")
+        reply = host.read("context", message_id=popular, max_bytes=1_000_000)
+        assert len(reply["related"]) == limits.RELATED_MAX
+        assert reply["related_limit"] == limits.RELATED_MAX
+        reply = host.read("context", message_id=popular)
+        assert len(reply["related"]) + reply["related_left_out"] == limits.RELATED_MAX
+        assert json_bytes(reply) <= limits.REPLY_BYTES_DEFAULT
 
 
 class TestExport:

@@ -22,6 +22,7 @@ class Part:
 class All:
     text: Annotated[str, Field("Text.", bytes_max=12)] = "none"
     note: Annotated[str | None, Field("Note.")] = None
+    page: Annotated[str | None, Field("Never empty.", bytes_min=1)] = None
     count: Annotated[int, Field("Count.", minimum=1, maximum=100)] = 10
     big: Annotated[int | None, Field("Big.")] = None
     share: Annotated[float | None, Field("Share.", minimum=-1)] = None
@@ -53,6 +54,8 @@ UNDERSTOOD: list[tuple[object, dict[str, Any]]] = [
     (dict.fromkeys(("count", "share", "loud", "way", "tags", "part"), ""), {}),
     (dict.fromkeys(("count", "share", "loud", "mode", "tags", "part"), "null"), {}),
     ({"text": "", "note": "null", "mode": ""}, {"text": "", "note": "null", "mode": ""}),
+    ({"page": ""}, {}),
+    ({"page": "null"}, {"page": "null"}),
     ({"text": "5"}, {"text": "5"}),
     ({"text": "{}"}, {"text": "{}"}),
     ({"text": "a\0b\u2028"}, {"text": "a\0b\u2028"}),

@@ -240,3 +240,12 @@ def test_without_an_event_loop() -> None:
 def test_a_blocking_client_that_cannot_start_says_why() -> None:
     with pytest.raises(ServerGone, match="no credentials"):
         BlockingClient(fake("wordless"), cwd=str(ROOT))
+
+
+def test_text_that_is_not_unicode_is_refused_before_it_is_sent() -> None:
+    async def scenario(client: Client) -> None:
+        with pytest.raises(ClientError, match="not Unicode"):
+            await client.call_tool("say", {"text": "\ud800"})
+        await client.request("ping")
+
+    meet(list(EXAMPLE), scenario)
