@@ -35,7 +35,14 @@ from convmem import limits
 from convmem.errors import InvalidRecord
 from convmem.ids import ID_BYTES
 from convmem.message import KINDS, NO_METADATA, ROLES, TIERS, Message, Metadata, Relation
-from convmem.records import DeleteMessage, GreatestId, PutMessage, Record, UpdateMessage
+from convmem.records import (
+    CHANGEABLE,
+    DeleteMessage,
+    GreatestId,
+    PutMessage,
+    Record,
+    UpdateMessage,
+)
 
 
 class RecordType(IntEnum):
@@ -58,18 +65,7 @@ assert (_PUT.size, _UPDATE.size, _DELETE.size) == (56, 40, 32)
 _HAS_TOOL_CALL_ID = 1
 _HAS_SUMMARY = 2
 _NONE = 0xFFFF
-_CONTENT = "content"
-# In the order of their mask bits; content is bit 0 and comes last, as in a put.
-_CHANGEABLE = (
-    "tool_call_id",
-    "tags",
-    "memory_tier",
-    "memory_kind",
-    "importance",
-    "summary",
-    "relations",
-    "source_message_ids",
-)
+_CONTENT, *_METADATA = CHANGEABLE  # content is bit 0 of the mask and comes last, as in a put
 _TIERS_OR_NONE = (None, *TIERS)
 
 
@@ -197,7 +193,7 @@ def _encode_update(update: UpdateMessage) -> bytes:
     content = changes[_CONTENT].encode() if _CONTENT in changes else b""
     mask = 1 if _CONTENT in changes else 0
     fields = []
-    for bit, name in enumerate(_CHANGEABLE, start=1):
+    for bit, name in enumerate(_METADATA, start=1):
         if name in changes:
             mask |= 1 << bit
             fields.append(_ENCODE_FIELD[name](changes[name]))
@@ -207,12 +203,12 @@ def _encode_update(update: UpdateMessage) -> bytes:
 
 def _decode_update(payload: bytes) -> UpdateMessage:
     message_id, updated_at, revision, mask, content_len = _UPDATE.unpack_from(payload)
-    if not mask or mask >> len(_CHANGEABLE) + 1 or revision < 2:
+    if not mask or mask >> len(CHANGEABLE) or revision < 2:
         raise InvalidRecord(f"an update to revision {revision} of the fields {mask:#x}")
     reader = _Reader(payload, _UPDATE.size)
     changes: dict[str, Any] = {
         name: _DECODE_FIELD[name](reader)
-        for bit, name in enumerate(_CHANGEABLE, start=1)
+        for bit, name in enumerate(_METADATA, start=1)
         if mask >> bit & 1
     }
     if mask & 1:

@@ -44,7 +44,6 @@ class UpdateMessage:
     message_id: bytes
     expected_revision: int
     changes: Changes
-    client_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +53,6 @@ class DeleteMessage:
     message_id: bytes
     session_id: str | None = None
     expected_revision: int | None = None
-    client_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,20 @@ from typing import Any, NamedTuple
 
 from convmem.message import Message
 
+# What may change of a message: its content, and the fields of its metadata. A name's place is
+# its bit in the log and in snapshots: add at the end, never reorder, never remove.
+CHANGEABLE = (
+    "content",
+    "tool_call_id",
+    "tags",
+    "memory_tier",
+    "memory_kind",
+    "importance",
+    "summary",
+    "relations",
+    "source_message_ids",
+)
+
 
 class Place(NamedTuple):
     """Where a record stands in the log: its frame, and its first byte in the frame's payload."""

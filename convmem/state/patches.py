@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convmem.errors import InvalidRecord
-from convmem.records import Place, UpdateMessage
+from convmem.records import CHANGEABLE, Place, UpdateMessage
 
 _SAVED: dict[str, Any] = {
     "row": np.uint32,
@@ -20,18 +20,7 @@ _SAVED: dict[str, Any] = {
     "frame_offset": np.uint64,
     "frame_start": np.uint32,
 }
-_FIELDS = (
-    "content",
-    "tool_call_id",
-    "tags",
-    "memory_tier",
-    "memory_kind",
-    "importance",
-    "summary",
-    "relations",
-    "source_message_ids",
-)
-_BITS = {name: 1 << bit for bit, name in enumerate(_FIELDS)}
+_BITS = {name: 1 << bit for bit, name in enumerate(CHANGEABLE)}
 _PATCH_BYTES = 200  # tuple, Place, two integers: what one costs in Python, roughly
 
 

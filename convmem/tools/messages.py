@@ -29,7 +29,7 @@ def _writing_tools(memory: Memory, configured_client: str | None) -> list[Tool[A
         return await memory.execute(write_command(arguments, client_id(configured_client, call)))
 
     async def update(arguments: UpdateMessageArguments, call: Call) -> JsonObject:
-        return await memory.execute(update_command(arguments, client_id(configured_client, call)))
+        return await memory.execute(update_command(arguments))
 
     async def delete(arguments: DeleteMessageArguments, call: Call) -> JsonObject:
         return await memory.execute(
@@ -37,7 +37,6 @@ def _writing_tools(memory: Memory, configured_client: str | None) -> list[Tool[A
                 message_id=parse_id(arguments.message_id, "message_id"),
                 session_id=arguments.session_id,
                 expected_revision=arguments.expected_revision,
-                client_id=client_id(configured_client, call),
             )
         )
 

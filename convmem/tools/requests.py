@@ -44,7 +44,7 @@ def write_command(arguments: WriteMessageArguments, client: str | None) -> Write
     )
 
 
-def update_command(arguments: UpdateMessageArguments, client: str | None) -> UpdateMessage:
+def update_command(arguments: UpdateMessageArguments) -> UpdateMessage:
     """The command that a call asks for. Raises Refusal (INVALID_ARGUMENT)."""
     changes = _metadata_changes(arguments.metadata)
     cleared = arguments.clear or ()
@@ -60,7 +60,6 @@ def update_command(arguments: UpdateMessageArguments, client: str | None) -> Upd
         message_id=parse_id(arguments.message_id, "message_id"),
         expected_revision=arguments.expected_revision,
         changes=changes,
-        client_id=client,
     )
 
 

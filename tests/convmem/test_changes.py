@@ -228,6 +228,20 @@ class TestRebuild:
             host.restart()
         assert kept["message_id"] == before[0]["message_id"]
 
+    def test_it_writes_what_is_live_once_and_flushes_log_and_snapshot(self, host: Host) -> None:
+        for number in range(50):
+            message_id = host.write(f"{number} " + "x" * 300)["message_id"]
+        host.call("delete_message", message_id=message_id)
+        before = io(host)
+        snapshots = host.call("get_system_health")["snapshot_io"]["flushes"]
+        answer = host.call("rebuild_index")
+        _, flushes, written = spent(host, before)
+        assert flushes == 1
+        assert written == answer["bytes_after"] < answer["bytes_before"]
+        health = host.call("get_system_health")
+        assert health["snapshot_io"]["flushes"] == snapshots + 1
+        assert written + health["store"]["snapshot"]["bytes"] < 2 * answer["bytes_after"]
+
     def test_nothing_dead_is_no_write(self, host: Host) -> None:
         host.write()
         files = host.disk.files

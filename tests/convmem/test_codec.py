@@ -97,3 +97,14 @@ def test_the_largest_message_fits_a_frame() -> None:
     record_type, payload = encode(PutMessage(largest))
     assert len(payload) <= PAYLOAD_BYTES_MAX
     assert decode(record_type, payload) == PutMessage(largest)
+
+
+def test_what_may_change_is_named_alike_everywhere() -> None:
+    from dataclasses import fields
+    from typing import get_args
+
+    from convmem.records import CHANGEABLE
+    from convmem.tools.arguments import Clearable
+
+    assert set(CHANGEABLE) == {"content"} | {field.name for field in fields(Metadata)}
+    assert CHANGEABLE[1:] == get_args(Clearable)
