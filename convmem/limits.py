@@ -50,6 +50,10 @@ RELATION_DEPTH_DEFAULT = 1
 RELATION_DEPTH_MAX = 2
 RELATED_MAX = 200
 
+# Of a reply's budget, what the object around the items takes: view, session id (of control
+# characters, each escaped as six bytes) and cursor.
+ENVELOPE_BYTES = 2048
+
 # A window of one message's content, for what does not fit into a page.
 WINDOW_BYTES_DEFAULT = 4096
 WINDOW_BYTES_MAX = 64 << 10
@@ -62,6 +66,7 @@ CURSOR_BYTES_MAX = 256
 
 assert 6 * REPLY_BYTES_MAX < REPLY_LINE_BYTES_MAX
 assert CONTENT_BYTES_MAX < REPLY_BYTES_MAX, "a plain message of any size can be read whole"
+assert 6 * SESSION_ID_BYTES_MAX + CURSOR_BYTES_MAX < ENVELOPE_BYTES < REPLY_BYTES_MIN
 assert EXCERPT_BYTES < REPLY_BYTES_MIN <= REPLY_BYTES_DEFAULT <= REPLY_BYTES_MAX
 assert WINDOW_BYTES_DEFAULT <= WINDOW_BYTES_MAX <= CONTENT_BYTES_MAX
 assert SUMMARY_BYTES_MAX < 0xFFFF, "the log writes its length in two bytes, 0xFFFF means cleared"

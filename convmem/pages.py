@@ -8,13 +8,9 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from convmem import ids
-from convmem.limits import EXCERPT_BYTES
+from convmem.limits import ENVELOPE_BYTES, EXCERPT_BYTES
 from convmem.message import Message, Metadata
 from convmem.operations import JsonObject
-
-# The object around a page's items: its view, session id (256 bytes, escaped) and cursor.
-ENVELOPE_BYTES = 2048
-
 
 Item = TypeVar("Item", JsonObject, str)
 

@@ -50,6 +50,7 @@ LAYERS: dict[str, list[set[str]]] = {
         {"tools.messages", "tools.maintenance"},
         {"tools"},
         {"server"},
+        {"reference"},
         {"cli.launch"},
         {"cli.call", "cli.check", "cli.demo"},
         {"cli"},
@@ -59,7 +60,7 @@ LAYERS: dict[str, list[set[str]]] = {
 # Who may import the two ground-floor libraries, each through its façade only.
 FACADE_USERS = {
     "convmem.storage": {"cli", "engine", "health", "ledger", "replica"},
-    "convmem.protocol": {"tools", "server", "cli"},
+    "convmem.protocol": {"tools", "server", "reference", "cli"},
 }
 # Everything else is pure: bytes and values in, bytes and values out.
 MAY_DO_IO = {

@@ -1,0 +1,106 @@
+"""The pages of docs/ that follow from the code: tools and limits.
+
+    python -m convmem.reference docs
+
+writes them; a test fails while they differ from what is written.
+"""
+
+import sys
+import tokenize
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+from convmem import limits
+from convmem.memory import Memory
+from convmem.protocol import Row, Tool, fields
+from convmem.server import OpeningMemory
+from convmem.tools import all_tools
+
+_GENERATED = "<!-- Written by `python -m convmem.reference docs`. -->\n\n"
+
+
+def pages() -> dict[str, str]:
+    """The generated pages by file name."""
+    return {"tools.md": tools_page(), "limits.md": limits_page()}
+
+
+def tools_page() -> str:
+    """What every tool takes and gives, from its declarations."""
+    memory: Memory = OpeningMemory(None, allow_network=False)
+    parts = [
+        "# Tools\n",
+        "A result is one JSON object, as `structuredContent` and, complete, as text. A refusal has "
+        'the text `CODE: message` and, on the next line, `{"error": {"code", "message", ...}}`. '
+        "`null` means absent.\n",
+    ]
+    for tool in all_tools(memory):
+        parts += _tool(tool)
+    return _GENERATED + "\n".join(parts)
+
+
+def _tool(tool: Tool[object]) -> Iterator[str]:
+    yield f"## `{tool.name}`\n"
+    yield f"{tool.description}\n"
+    hints = {
+        "reads only": tool.read_only,
+        "may destroy": tool.destructive,
+        "harmless when repeated": tool.idempotent,
+    }
+    told = [hint for hint, holds in hints.items() if holds]
+    if told:
+        yield f"Told to hosts: {', '.join(told)}.\n"
+    yield from _table("argument", fields(tool.arguments), required=True)
+    if tool.result is not None:
+        yield from _table("result", fields(tool.result), required=False)
+
+
+def _table(title: str, rows: list[Row], *, required: bool) -> Iterator[str]:
+    if not rows:
+        yield "No arguments.\n"
+        return
+    yield f"| {title} | type | |"
+    yield "| --- | --- | --- |"
+    for row in rows:
+        need = "**required** " if required and row.required else ""
+        yield f"| `{row.name}` | {row.type} | {need}{row.description} |"
+    yield ""
+
+
+def limits_page() -> str:
+    """Every limit of the domain with its value and its reason, from the module's own comments."""
+    parts = ["# Limits\n", "Sizes are bytes of UTF-8. An error names the limit it is about.\n"]
+    for reason, names in _groups(Path(limits.__file__)):
+        parts.append(f"{reason}\n")
+        parts += ["| limit | value |", "| --- | ---: |"]
+        parts += [f"| `{name}` | {getattr(limits, name):,} |" for name in names]
+        parts.append("")
+    return _GENERATED + "\n".join(parts)
+
+
+def _groups(source: Path) -> Iterator[tuple[str, list[str]]]:
+    """The assignments of a module under the comment that stands above them."""
+    reason: list[str] = []
+    names: list[str] = []
+    with source.open("rb") as file:
+        tokens = list(tokenize.tokenize(file.readline))
+    for token, following in pairwise(tokens):
+        if token.type == tokenize.COMMENT and token.start[1] == 0:
+            if names:
+                yield " ".join(reason), names
+                reason, names = [], []
+            reason.append(token.string.removeprefix("# "))
+        elif token.type == tokenize.NAME and token.start[1] == 0 and following.string == "=":
+            names.append(token.string)
+    yield " ".join(reason), names
+
+
+def main() -> int:
+    folder = Path(sys.argv[1])
+    for name, text in pages().items():
+        (folder / name).write_text(text, encoding="utf-8", newline="\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
