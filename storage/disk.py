@@ -148,6 +148,9 @@ class _OsFile:
     def sync_data(self) -> None:
         self._counters.flushes += 1
         _sync_data(self._descriptor)
+        # A file that somebody removed takes writes as before, and ends with this process.
+        if os.fstat(self._descriptor).st_nlink == 0:
+            raise FileNotFoundError(errno.ENOENT, "the file was removed from its directory")
 
     def sync(self) -> None:
         self._counters.flushes += 1

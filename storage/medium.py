@@ -44,7 +44,7 @@ class File(Protocol):
     def truncate(self, size: int) -> None: ...
 
     def sync_data(self) -> None:
-        """Make content and size durable."""
+        """Make content and size durable. FileNotFoundError if the file was removed meanwhile."""
 
     def sync(self) -> None:
         """Make content and everything else about the file durable."""

@@ -144,6 +144,20 @@ def test_a_damaged_message_behind_a_snapshot_is_refused_when_it_is_read(tmp_path
     assert log.read_bytes() == data, "evidence was touched"
 
 
+@pytest.mark.skipif(os.name != "posix", reason="elsewhere an open file cannot be removed")
+def test_a_log_that_was_removed_takes_no_more_writes(tmp_path: Path) -> None:
+    with client_of(tmp_path) as client:
+        call(client, "write_message", **MESSAGE)
+        (log,) = tmp_path.glob("log-*.cvl")
+        log.unlink()
+        for _ in range(2):
+            text = refused(client, "write_message", **MESSAGE)
+            assert text.startswith("STORE_FAILED")
+            assert "removed" in text
+        assert call(client, "get_system_health")["status"] == "failed"
+        assert call(client, "read_messages", view="history", session_id="s")["messages"]
+
+
 def test_bad_requests_are_answered_each_and_the_server_lives(tmp_path: Path) -> None:
     with client_of(tmp_path) as client:
         with pytest.raises(RequestFailed, match="Unknown tool") as failed:
