@@ -61,8 +61,9 @@ def _write_and_kill(command: list[str]) -> list[dict[str, Any]]:
 def _read_back(command: list[str], written: list[dict[str, Any]]) -> None:
     with BlockingClient(command, timeout_s=_START_TIMEOUT_S) as client:
         print(f"4. Started it again (process {client.pid}) and read the conversation back:\n")
+        # The newest ones: a folder that is used again holds those of earlier runs as well.
         history = _call(
-            client, "read_messages", view="history", session_id=SESSION, order="oldest_first"
+            client, "read_messages", view="history", session_id=SESSION, limit=len(written)
         )
         found = {message["message_id"]: message for message in history["messages"]}
         for message in written:

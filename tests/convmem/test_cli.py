@@ -35,6 +35,13 @@ def test_the_demo_shows_what_it_promises(tmp_path: Path) -> None:
     assert str(tmp_path / "demo") in shown.stdout
 
 
+def test_the_demo_may_be_run_again_on_its_folder(tmp_path: Path) -> None:
+    for times in (1, 2):
+        shown = run("demo", "--data-dir", str(tmp_path))
+        assert (shown.returncode, shown.stderr) == (0, "")
+        assert f"status ok, {6 * times} messages" in shown.stdout
+
+
 def test_the_demo_works_on_a_console_that_knows_only_ascii(tmp_path: Path) -> None:
     shown = run("demo", "--data-dir", str(tmp_path / "demo"), PYTHONIOENCODING="ascii")
     assert (shown.returncode, shown.stderr) == (0, "")
