@@ -25,6 +25,7 @@ from convmem.storage import (
     DiskFull,
     Entry,
     Environment,
+    FormatTooNew,
     LogError,
     OsDisk,
     StorageError,
@@ -185,6 +186,11 @@ def _refusals() -> Iterator[None]:
     except DiskFull as error:
         raise Refusal(
             Code.DISK_FULL, f"{error}; nothing was written. Free some space and try again"
+        ) from error
+    except FormatTooNew as error:
+        raise Refusal(
+            Code.STORE_FAILED,
+            f"{error}; nothing was changed. Use the convmem that wrote it, or a newer one",
         ) from error
     except LogError as error:
         raise Refusal(
