@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from convmem import __version__
 from convmem.errors import Code, Refusal
-from convmem.protocol import Server, Tool, serve_stdio
+from convmem.protocol import Prompt, Resource, Server, Tool, serve_stdio
 
 if TYPE_CHECKING:
     from convmem.engine import Engine
@@ -39,6 +39,8 @@ def serve(data_dir: Path | None, client_id: str | None, allow_network: bool) -> 
         version=__version__,
         tools=_tools(memory, client_id),
         instructions=INSTRUCTIONS,
+        resources=_resources(memory),
+        prompts=_prompts(memory),
     )
     return serve_stdio(server, opening=memory.open, closing=memory.close)
 
@@ -48,6 +50,18 @@ def _tools(memory: "Memory", client_id: str | None) -> Iterator[Tool[Any]]:
     from convmem.tools import all_tools
 
     yield from all_tools(memory, client_id)
+
+
+def _resources(memory: "Memory") -> Iterator[Resource]:
+    from convmem.tools import all_resources
+
+    yield from all_resources(memory)
+
+
+def _prompts(memory: "Memory") -> Iterator[Prompt[Any]]:
+    from convmem.tools import all_prompts
+
+    yield from all_prompts(memory)
 
 
 class OpeningMemory:

@@ -42,8 +42,11 @@ from .message import (
     encode,
 )
 from .portability import schema_problems
+from .prompts import Prompt
+from .resources import Resource, ResourceNotFound
 from .schema import Field, Row, fields, json_schema, result_schema
-from .server import OnCall, Server, serve_stdio
+from .server import Server, serve_stdio
+from .session import OnCall
 from .tools import Call, Tool
 from .transport import Transport, memory_pair
 
@@ -77,10 +80,13 @@ __all__ = [
     "Notification",
     "OnCall",
     "OnProgress",
+    "Prompt",
     "ProtocolError",
     "Request",
     "RequestFailed",
     "RequestTimedOut",
+    "Resource",
+    "ResourceNotFound",
     "Response",
     "Row",
     "RpcError",

@@ -11,13 +11,14 @@ from enum import IntEnum
 
 
 class ErrorCode(IntEnum):
-    """JSON-RPC 2.0, section 5.1; the last is of the 2026-07-28 revision of MCP."""
+    """JSON-RPC 2.0, section 5.1; the last two are of MCP, the very last of revision 2026-07-28."""
 
     PARSE_ERROR = -32700
     INVALID_REQUEST = -32600
     METHOD_NOT_FOUND = -32601
     INVALID_PARAMS = -32602
     INTERNAL_ERROR = -32603
+    RESOURCE_NOT_FOUND = -32002  # of the revisions with a handshake; later it is INVALID_PARAMS
     UNSUPPORTED_VERSION = -32022
 
 

@@ -60,7 +60,10 @@ _ERAS: Final[Mapping[str, frozenset[Era]]] = {
     "tools/call": frozenset(Era),
     "resources/list": frozenset(Era),
     "resources/templates/list": frozenset(Era),
+    "resources/read": frozenset(Era),
     "prompts/list": frozenset(Era),
+    "prompts/get": frozenset(Era),
+    "completion/complete": frozenset(Era),
 }
 # How long a modern client may keep a result, and whether it may share it. The tools are the
 # same for everybody while the process lives.
@@ -69,6 +72,7 @@ _CACHING: Final[Mapping[str, Mapping[str, object]]] = {
     "tools/list": {"ttlMs": 3_600_000, "cacheScope": "public"},
     "resources/list": {"ttlMs": 0, "cacheScope": "private"},
     "resources/templates/list": {"ttlMs": 0, "cacheScope": "private"},
+    "resources/read": {"ttlMs": 0, "cacheScope": "private"},
     "prompts/list": {"ttlMs": 0, "cacheScope": "private"},
 }
 

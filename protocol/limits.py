@@ -44,6 +44,9 @@ READ_BYTES: Final = 65_536
 STDERR_TAIL_BYTES: Final = 8_192
 """What a client keeps of a server's last words."""
 
+COMPLETIONS_MAX: Final = 100
+"""Values in one answer to ``completion/complete``: what the specification allows."""
+
 PROGRESS_DELAY_S: Final = 1.0
 """No progress is reported before. One host drops a server whose progress arrives together
 with the answer, and a call this short needs none."""

@@ -1,61 +1,24 @@
-"""The server: a task for each request, over any transport.
-
-Owns the loop from events to answers and the one place where exceptions become messages:
-
-    RpcError                        a JSON-RPC error
-    ToolError, InvalidArguments     a result with isError that the model can read
-    anything else                   the same, with a text that gives nothing away
-
-Promises: each request gets exactly one answer unless it is cancelled, and then none; at most
-``REQUESTS_IN_FLIGHT_MAX`` run at once, and no more is read while more than the transport's
-bound of output is unsent. When the input ends, requests in flight get ``FINISH_TIMEOUT_S``.
-
-Not here: which bytes are which message (``connection``), which revision is spoken
-(``lifecycle``), what a tool does. ``serve_stdio`` is the whole life of a server process.
-"""
+"""The server: what is offered, over any transport; and the whole life of a server process."""
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from functools import cached_property
-from time import perf_counter
-from typing import Any, TypeVar, assert_never
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
 
 from . import stdio
-from .arguments import parse
-from .connection import Cancelled, Connection, Event, EventBatch
-from .errors import ErrorCode, InvalidArguments, LineTooLong, RpcError, ToolError
-from .lifecycle import (
-    MODERN_VERSIONS,
-    PROGRESS_MESSAGE_SINCE,
-    TITLE_SINCE,
-    Context,
-    Negotiation,
-    complete,
-)
-from .limits import (
-    CANCEL_TIMEOUT_S,
-    FINISH_TIMEOUT_S,
-    PARSE_ERRORS_ANSWERED_MAX,
-    PROGRESS_DELAY_S,
-    REPLY_BYTES_MAX,
-    REQUESTS_IN_FLIGHT_MAX,
-)
-from .message import ErrorResponse, Id, Malformed, Notification, Request, Response, encode, excerpt
-from .tools import Call, Report, Tool, failure, success
+from .offer import Offer
+from .prompts import Prompt
+from .resources import Resource
+from .session import OnCall, Session
+from .tools import Tool
 from .transport import Transport
-
-T = TypeVar("T")
-
-OnCall = Callable[[str, float, BaseException | None], None]
-"""Told of every call: the tool's name, seconds taken, and the exception that ended it."""
 
 
 class Server:
-    """What is served: a name and tools. One server may serve any number of transports.
+    """What is served under a name. One server may serve any number of transports.
 
-    ``tools`` is gone through when it is first asked for: a generator may import them then,
-    so that the handshake need not wait for it.
+    ``tools``, ``resources`` and ``prompts`` are gone through when they are first asked for: a
+    generator may import them then, so that the handshake need not wait for it.
     """
 
     def __init__(
@@ -66,13 +29,11 @@ class Server:
         tools: Iterable[Tool[Any]],
         instructions: str | None = None,
         on_call: OnCall | None = None,
+        resources: Iterable[Resource] | None = None,
+        prompts: Iterable[Prompt[Any]] | None = None,
     ) -> None:
-        self.name = name
-        self.title = title
-        self.version = version
-        self._tools = tools
-        self.instructions = instructions
-        self.on_call = on_call
+        self._offer = Offer(name, title, version, instructions, tools, resources, prompts)
+        self._on_call = on_call
 
     async def serve(
         self, transport: Transport, answered: Callable[[], None] = lambda: None
@@ -81,269 +42,8 @@ class Server:
 
         ``answered`` is called once, when the first answer has been handed to the transport.
         """
-        await _Session(self, transport, answered).run()
-
-    @cached_property
-    def tools(self) -> Mapping[str, Tool[Any]]:
-        """By name, in order. ValueError if two have one name."""
-        tools = list(self._tools)
-        named = {tool.name: tool for tool in tools}
-        if len(named) < len(tools):
-            raise ValueError("two tools have the same name")
-        return named
-
-    def identity(self, version: str) -> Mapping[str, object]:
-        """What the server is called, in a protocol version."""
-        title = {"title": self.title} if version >= TITLE_SINCE else {}
-        return {"name": self.name, **title, "version": self.version}
-
-    def result(self, request: Request, context: Context) -> Mapping[str, object]:
-        """The result of any method but ``tools/call``. RpcError if the request is wrong."""
-        match request.method:
-            case "initialize":
-                agreed = {
-                    "protocolVersion": context.version,
-                    "serverInfo": self.identity(context.version),
-                }
-                return agreed | self._offer()
-            case "server/discover":
-                return {"supportedVersions": list(MODERN_VERSIONS), **self._offer()}
-            case "ping":
-                return {}
-            case "tools/list":
-                entries = [tool.listed(context.version) for tool in self.tools.values()]
-                return _only_page(request, "tools", entries)
-            case "resources/list":
-                return _only_page(request, "resources", [])
-            case "resources/templates/list":
-                return _only_page(request, "resourceTemplates", [])
-            case "prompts/list":
-                return _only_page(request, "prompts", [])
-            case _:
-                raise RpcError(ErrorCode.METHOD_NOT_FOUND, "Method not found")
-
-    def tool(self, request: Request) -> Tool[Any]:
-        """The tool that a ``tools/call`` names. RpcError if there is none."""
-        name = request.params.get("name")
-        if not isinstance(name, str):
-            raise RpcError(ErrorCode.INVALID_PARAMS, "name must be a string")
-        if name not in self.tools:
-            raise RpcError(ErrorCode.INVALID_PARAMS, f"Unknown tool: {excerpt(name)}")
-        return self.tools[name]
-
-    def _offer(self) -> dict[str, object]:
-        offer: dict[str, object] = {"capabilities": {"tools": {"listChanged": False}}}
-        if self.instructions:
-            offer["instructions"] = self.instructions
-        return offer
-
-
-class _Session:
-    """One connection being served."""
-
-    def __init__(self, server: Server, transport: Transport, answered: Callable[[], None]) -> None:
-        self._server = server
-        self._transport = transport
-        self._answered: Callable[[], None] | None = answered
-        self._connection = Connection(batches=False)
-        self._negotiation = Negotiation()
-        self._writing = asyncio.Lock()
-        self._running: set[asyncio.Task[Any]] = set()
-        self._current: dict[Id, asyncio.Task[Any]] = {}
-        self._parse_errors = 0
-
-    async def run(self) -> None:
-        try:
-            while data := await self._transport.receive():
-                await self._take(data)
-            await self._take(b"")
-            await self._settle(FINISH_TIMEOUT_S)
-        finally:
-            for task in self._running:
-                task.cancel()
-            await self._settle(CANCEL_TIMEOUT_S)
-
-    async def _take(self, data: bytes) -> None:
-        for event in self._connection.receive_data(data):
-            await self._transport.drain()
-            self._begin(event)
-            # What the request changes, and what a quick one answers, comes before the next.
-            await asyncio.sleep(0)
-            while len(self._running) >= REQUESTS_IN_FLIGHT_MAX:
-                await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
-
-    async def _settle(self, timeout_s: float) -> None:
-        if self._running:
-            await asyncio.wait(self._running, timeout=timeout_s)
-
-    def _begin(self, event: Event | EventBatch) -> None:
-        match event:
-            case Request():
-                self._current[event.id] = self._start(self._answer(event))
-            case EventBatch():
-                self._start(self._answer_batch(event))
-            case Malformed():
-                self._start(self._write(self._refusal(event)))
-            case Cancelled():
-                self._cancel(event)
-            case Notification() | Response() | ErrorResponse():
-                pass
-            case _:
-                assert_never(event)
-
-    def _start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        task = asyncio.create_task(work)
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
-        return task
-
-    def _cancel(self, event: Cancelled) -> None:
-        if task := self._current.pop(event.id, None):
-            task.cancel()
-
-    async def _answer(self, request: Request) -> None:
-        await self._write(await self._reply(request))
-
-    async def _answer_batch(self, batch: EventBatch) -> None:
-        """One array with the answers to everything in it, or nothing if none is due."""
-        refusals: list[bytes] = []
-        replies: dict[Id, asyncio.Task[bytes]] = {}
-        for event in batch.events:
-            match event:
-                case Request(id_):
-                    replies[id_] = self._start(self._reply(event, alone=False))
-                    self._current[id_] = replies[id_]
-                case Malformed():
-                    refusals.append(self._refusal(event))
-                case Cancelled():
-                    self._cancel(event)
-                case Notification() | Response() | ErrorResponse():
-                    pass
-                case _:
-                    assert_never(event)
-        answered = await asyncio.gather(*replies.values(), return_exceptions=True)
-        lines: list[tuple[Id | None, bytes]] = [(None, line) for line in refusals]
-        for id_, line in zip(replies, answered, strict=True):
-            if isinstance(line, bytes):
-                lines.append((id_, line))
-        await self._write(_array(lines))
-
-    async def _write(self, line: bytes) -> None:
-        async with self._writing:
-            await self._transport.drain()
-            self._transport.write(line)
-        if line and self._answered is not None:
-            self._answered()
-            self._answered = None
-
-    def _refusal(self, malformed: Malformed) -> bytes:
-        if malformed.code is ErrorCode.PARSE_ERROR:
-            self._parse_errors += 1
-            if self._parse_errors > PARSE_ERRORS_ANSWERED_MAX:
-                return b""
-        return self._connection.refuse(malformed)
-
-    async def _reply(self, request: Request, *, alone: bool = True) -> bytes:
-        """The line that answers a request: the boundary where exceptions become messages.
-
-        Empty if the request was cancelled, and perhaps its id used again, by now.
-        """
-        reply: Response | ErrorResponse
-        try:
-            if request.method == "initialize" and not alone:
-                raise RpcError(ErrorCode.INVALID_REQUEST, "initialize must not be in a batch")
-            context = self._negotiation.context(request)
-            self._connection.batches = self._negotiation.batches
-            if request.method == "tools/call":
-                result = await self._call(request, context)
-            else:
-                result = self._server.result(request, context)
-            reply = Response(request.id, self._complete(request, context, result))
-        except RpcError as error:
-            reply = ErrorResponse(request.id, error.code, error.message, error.data)
-        except Exception:
-            reply = ErrorResponse(request.id, ErrorCode.INTERNAL_ERROR, "Internal error")
-        if self._current.get(request.id) is not asyncio.current_task():
-            return b""
-        del self._current[request.id]
-        try:
-            return self._connection.send(reply)
-        except LineTooLong as error:
-            message = (
-                f"the answer has {error.bytes_count} bytes and a line must not have more than "
-                f"{REPLY_BYTES_MAX}: ask for less"
-            )
-            result = failure(ToolError("LIMIT_EXCEEDED", message))
-            return self._connection.send(
-                Response(request.id, self._complete(request, context, result))
-            )
-
-    def _complete(
-        self, request: Request, context: Context, result: Mapping[str, object]
-    ) -> Mapping[str, object]:
-        return complete(context, request.method, result, self._server.identity(context.version))
-
-    async def _call(self, request: Request, context: Context) -> Mapping[str, object]:
-        tool = self._server.tool(request)
-        call = Call(context.client_name, context.version, self._reporter(request.id, context))
-        raised: BaseException | None = None
-        started_s = perf_counter()
-        try:
-            arguments = parse(tool.arguments, request.params.get("arguments"))
-            return success(await tool.handler(arguments, call), context.version)
-        except InvalidArguments as error:
-            raised = error
-            return failure(ToolError("INVALID_ARGUMENT", str(error)))
-        except ToolError as error:
-            raised = error
-            return failure(error)
-        except (Exception, asyncio.CancelledError) as error:
-            raised = error
-            task = asyncio.current_task()
-            if isinstance(error, asyncio.CancelledError) and task and task.cancelling():
-                raise
-            # Its text may quote what the user stored; its type does not.
-            message = f"{tool.name} failed unexpectedly ({type(error).__name__})"
-            return failure(ToolError("INTERNAL", message))
-        finally:
-            if self._server.on_call:
-                with contextlib.suppress(Exception):  # a log that fails must not cost an answer
-                    self._server.on_call(tool.name, perf_counter() - started_s, raised)
-
-    def _reporter(self, id_: Id, context: Context) -> Report:
-        task = asyncio.current_task()
-        started_s = perf_counter()
-
-        async def report(done: float, total: float | None, message: str | None) -> None:
-            early = perf_counter() - started_s < PROGRESS_DELAY_S
-            if early or self._current.get(id_) is not task:
-                return
-            said = message if context.version >= PROGRESS_MESSAGE_SINCE else None
-            if line := self._connection.progress(id_, done, total, said):
-                await self._write(line)
-
-        return report
-
-
-def _array(lines: Sequence[tuple[Id | None, bytes]]) -> bytes:
-    """Answers as one line, or none. Those that make it too long are replaced by errors."""
-    items: list[bytes] = []
-    room_bytes = REPLY_BYTES_MAX - len(b"[]\n")
-    for id_, line in lines:
-        if len(line) > room_bytes:
-            text = "the answers of the batch are too long together"
-            line = encode(ErrorResponse(id_, ErrorCode.INTERNAL_ERROR, text))
-        room_bytes -= len(line)
-        if line:
-            items.append(line.rstrip(b"\n"))
-    return b"[" + b",".join(items) + b"]\n" if items else b""
-
-
-def _only_page(request: Request, name: str, entries: Sequence[object]) -> Mapping[str, object]:
-    """A list that is always whole: hosts are known that never ask for a second page."""
-    if request.params.get("cursor") is not None:
-        raise RpcError(ErrorCode.INVALID_PARAMS, "Invalid cursor")
-    return {name: entries}
+        session = Session(self._offer, transport, on_call=self._on_call, answered=answered)
+        await session.run()
 
 
 def serve_stdio(

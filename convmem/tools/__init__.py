@@ -1,4 +1,4 @@
-"""Every tool of the server, in the order that hosts list them."""
+"""Everything that the server offers a host: tools, resources and prompts, in their order."""
 
 from typing import Any
 
@@ -6,6 +6,9 @@ from convmem.memory import Memory
 from convmem.protocol import Tool
 from convmem.tools.maintenance import maintenance_tools
 from convmem.tools.messages import message_tools
+from convmem.tools.resources import all_prompts, all_resources
+
+__all__ = ["all_prompts", "all_resources", "all_tools"]
 
 
 def all_tools(memory: Memory, client_id: str | None = None) -> list[Tool[Any]]:
