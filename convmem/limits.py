@@ -43,6 +43,9 @@ REPLY_LINE_BYTES_MAX = 8 << 20
 PAGE_ITEMS_DEFAULT = 50
 PAGE_ITEMS_MAX = 1000
 
+# What a person types to be reminded of something.
+TOPIC_BYTES_MAX = 1024
+
 # The view around a message: a glance, not a transcript.
 NEIGHBOURS_DEFAULT = 3
 NEIGHBOURS_MAX = 50

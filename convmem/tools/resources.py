@@ -14,17 +14,16 @@ from convmem import limits
 from convmem.errors import Code, Refusal
 from convmem.memory import Memory
 from convmem.operations import JsonObject, ReadContext, ReadHistory, ReadSessions
-from convmem.protocol import Call, Field, Prompt, Resource, ResourceNotFound, RpcError
+from convmem.protocol import Call, ErrorCode, Field, Prompt, Resource, ResourceNotFound, RpcError
 from convmem.tools.replies import parse_id
 
 _JSON = "application/json"
 _PAGE_BYTES = limits.REPLY_BYTES_DEFAULT
-_INVALID_PARAMS, _INTERNAL_ERROR = -32602, -32603
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallArguments:
-    topic: Annotated[str, Field("What to look for.", bytes_min=1, bytes_max=1024)]
+    topic: Annotated[str, Field("What to look for.", bytes_min=1, bytes_max=limits.TOPIC_BYTES_MAX)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +41,9 @@ class _Reader:
         self._memory = memory
 
     async def sessions(self, values: Mapping[str, str], call: Call) -> str:
-        return _text(await self._query(ReadSessions(limit=200, max_bytes=_PAGE_BYTES)))
+        return _text(
+            await self._query(ReadSessions(limit=limits.PAGE_ITEMS_DEFAULT, max_bytes=_PAGE_BYTES))
+        )
 
     async def session(self, values: Mapping[str, str], call: Call) -> str:
         return _text(await self._history(values["session_id"]))
@@ -74,7 +75,7 @@ class _Reader:
             history = await self._history(arguments.session_id)
         except ResourceNotFound:
             problem = f"session_id: there is no message in session {arguments.session_id!r}"
-            raise RpcError(_INVALID_PARAMS, problem) from None
+            raise RpcError(ErrorCode.INVALID_PARAMS, problem) from None
         return (
             "Write a summary of this conversation for an assistant that takes over: what was "
             "asked, decided and left open. Store it with write_message in the same session, "
@@ -91,7 +92,10 @@ class _Reader:
 
     async def _history(self, session_id: str) -> JsonObject:
         query = ReadHistory(
-            session_id=session_id, order="newest_first", limit=50, max_bytes=_PAGE_BYTES
+            session_id=session_id,
+            order="newest_first",
+            limit=limits.PAGE_ITEMS_DEFAULT,
+            max_bytes=_PAGE_BYTES,
         )
         return await self._query(query)
 
@@ -101,7 +105,7 @@ class _Reader:
         except Refusal as refusal:
             if refusal.code is Code.NOT_FOUND:
                 raise ResourceNotFound from refusal
-            raise RpcError(_INTERNAL_ERROR, str(refusal)) from refusal
+            raise RpcError(ErrorCode.INTERNAL_ERROR, str(refusal)) from refusal
 
 
 def all_resources(memory: Memory) -> list[Resource]:
