@@ -24,6 +24,15 @@ class Granted:
     record: Record
     answer: JsonObject
 
+    @property
+    def message_id(self) -> bytes:
+        """The message that the record is about; of a write, the id that it was given."""
+        match self.record:
+            case records.PutMessage(message):
+                return message.message_id
+            case record:
+                return record.message_id
+
 
 @dataclass(frozen=True, slots=True)
 class Settled:

@@ -160,7 +160,10 @@ class Engine:
                 write.waiting.succeed(write.granted.answer)
 
     def _next_batch(self) -> list[_Write]:
-        """The longest run of waiting commands that fits one frame and shares no message."""
+        """The longest run of waiting commands that fits one frame and shares no message.
+
+        An id just given out counts: a caller may guess it, and bring it as its own.
+        """
         batch: list[_Write] = []
         batch_bytes = 0
         touched: set[bytes] = set()
@@ -177,7 +180,7 @@ class Engine:
                 if batch and batch_bytes > BATCH_BYTES_MAX:
                     break
                 batch.append(write)
-                touched |= needed
+                touched |= needed | {write.granted.message_id}
             self._waiting.popleft()
         return batch
 

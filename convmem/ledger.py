@@ -16,7 +16,7 @@ from convmem.commands import Granted, Settled, decide
 from convmem.errors import Code, InvalidRecord, Refusal
 from convmem.health import health
 from convmem.operations import JsonObject, MessageCommand, Query, ReadHealth
-from convmem.records import Place, PutMessage, Record
+from convmem.records import Place, Record
 from convmem.replica import Replica
 from convmem.state import State
 from convmem.storage import (
@@ -76,8 +76,8 @@ class Ledger:
 
         with _refusals():
             decided = decide(self._state, command, now_ms, new_id)
-        if isinstance(decided, Granted) and isinstance(decided.record, PutMessage):
-            self._last_id = max(self._last_id, decided.record.message.message_id)
+        if isinstance(decided, Granted):
+            self._last_id = max(self._last_id, decided.message_id)
         return decided
 
     def append(self, records: Sequence[LogRecord]) -> list[Entry]:

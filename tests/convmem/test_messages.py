@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from convmem import ids, limits
+from convmem.errors import Code, Refusal
 from convmem.operations import WriteMessage
 from tests.convmem.harness import START_MS, Clock, Host, Refused
 from tests.convmem.strategies import any_text
@@ -130,6 +131,29 @@ class TestRepetition:
         same = {"session_id": "s", "role": "user", "content": "x", "message_id": self.own_id}
         answers: list[Any] = host.calls("write_message", [same] * 7)
         assert sorted(answer["created"] for answer in answers) == [False] * 6 + [True]
+
+    def test_an_id_that_was_just_given_out_is_taken(self, host: Host) -> None:
+        """Ids that follow one ahead of the clock can be foreseen, even within one batch."""
+
+        def own(number: int) -> bytes:
+            return ids.successor(ids.NO_ID, START_MS + 1000, number.to_bytes(10, "big"))
+
+        commands = [
+            WriteMessage(session_id="s", role="user", content=content, message_id=message_id)
+            for content, message_id in (("5", own(5)), ("given", None), ("6", own(6)))
+        ]
+
+        async def all_at_once() -> list[Any]:
+            executed = map(host.engine.execute, commands)
+            return await asyncio.gather(*executed, return_exceptions=True)
+
+        first, given, refused = host.run(all_at_once())
+        assert [first["message_id"], given["message_id"]] == [ids.to_text(own(n)) for n in (5, 6)]
+        assert isinstance(refused, Refusal)
+        assert refused.code == Code.CONFLICT
+        host.restart()
+        pages = host.pages("history", "messages", session_id="s", order="oldest_first")
+        assert [message["content"] for page in pages for message in page] == ["5", "given"]
 
     @pytest.mark.parametrize(
         "other",
