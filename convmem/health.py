@@ -8,6 +8,7 @@ import numpy
 from convmem import __version__, ids
 from convmem.operations import JsonObject
 from convmem.state import State
+from convmem.state.overview import live_messages
 from convmem.storage import Adopted, Clean, Created, Cut, Recovery, StoreStatus, Unusable
 
 
@@ -17,7 +18,7 @@ def health(state: State, store: StoreStatus, directory: str) -> JsonObject:
         "status": "failed" if store.failed else "ok",
         "messages": len(state.messages) - state.messages.deleted,
         "deleted": state.messages.deleted,
-        "sessions": len(state.sessions),
+        "sessions": int(numpy.count_nonzero(live_messages(state.messages, len(state.sessions)))),
         "store": {
             "directory": directory,
             "store_id": ids.to_text(store.store_id),
