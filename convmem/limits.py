@@ -37,7 +37,7 @@ MESSAGE_ID_AHEAD_MS_MAX = 24 * 3600 * 1000
 # of two or four bytes takes six bytes for each of its bytes, the worst there is. The greatest
 # budget therefore stays below the 8 MiB that a line may have.
 REPLY_BYTES_DEFAULT = 32 << 10
-REPLY_BYTES_MIN = 4 << 10
+REPLY_BYTES_MIN = 8 << 10
 REPLY_BYTES_MAX = 5 << 18
 REPLY_LINE_BYTES_MAX = 8 << 20
 PAGE_ITEMS_DEFAULT = 50
@@ -61,7 +61,9 @@ ENVELOPE_BYTES = 2048
 WINDOW_BYTES_DEFAULT = 4096
 WINDOW_BYTES_MAX = 64 << 10
 
-# What stands for a whole message or session in a list.
+# What stands for a whole message or session in a list. With the names around it, all of them of
+# control characters (of seven bytes each in an export, which is JSON within JSON), it fits the
+# least budget.
 EXCERPT_BYTES = 512
 
 # A cursor of ours is far shorter: what is longer need not be decoded to be refused.
@@ -70,6 +72,7 @@ CURSOR_BYTES_MAX = 256
 assert 6 * REPLY_BYTES_MAX < REPLY_LINE_BYTES_MAX
 assert CONTENT_BYTES_MAX < REPLY_BYTES_MAX, "a plain message of any size can be read whole"
 assert 6 * SESSION_ID_BYTES_MAX + CURSOR_BYTES_MAX < ENVELOPE_BYTES < REPLY_BYTES_MIN
-assert EXCERPT_BYTES < REPLY_BYTES_MIN <= REPLY_BYTES_DEFAULT <= REPLY_BYTES_MAX
+assert 7 * (SESSION_ID_BYTES_MAX + EXCERPT_BYTES + CLIENT_ID_BYTES_MAX) + 512 < REPLY_BYTES_MIN
+assert REPLY_BYTES_MIN <= REPLY_BYTES_DEFAULT <= REPLY_BYTES_MAX
 assert WINDOW_BYTES_DEFAULT <= WINDOW_BYTES_MAX <= CONTENT_BYTES_MAX
 assert SUMMARY_BYTES_MAX < 0xFFFF, "the log writes its length in two bytes, 0xFFFF means cleared"

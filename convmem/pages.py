@@ -5,6 +5,7 @@ A reply's size is that of its compact JSON text in UTF-8, which is what a model 
 
 import json
 from collections.abc import Callable
+from enum import Enum, auto
 from typing import Generic, TypeVar
 
 from convmem import ids
@@ -13,6 +14,14 @@ from convmem.message import Message, Metadata
 from convmem.operations import JsonObject
 
 Item = TypeVar("Item", JsonObject, str)
+
+
+class Detail(Enum):
+    """How much of a message is shown, most first."""
+
+    WHOLE = auto()
+    EXCERPT = auto()  # the start of its content, all of its metadata
+    LABELS = auto()  # the start of its content, and of its metadata what is a word or a number
 
 
 class Page(Generic[Item]):
@@ -29,25 +38,35 @@ class Page(Generic[Item]):
         """Whether the limit of items is reached."""
         return self._limit is not None and len(self.items) >= self._limit
 
-    def add(self, item: Item, shorten: Callable[[], Item] | None = None) -> bool:
-        """Take an item in, or leave it to the next page and return False.
-
-        An item that would not fit on an empty page is taken as ``shorten`` gives it.
-        """
+    def add(self, item: Item) -> bool:
+        """Take an item in, or leave it to the next page and return False."""
         size = json_bytes(item)
-        if self._budget < size and shorten is not None:
-            item = shorten()
-            size = json_bytes(item)
         if self.items and self._left < size:
             return False
         self._left -= size
         self.items.append(item)
         return True
 
+    def add_detailed(self, item: Callable[[Detail], Item]) -> bool:
+        """Take an item in with the most detail that would fit on an empty page, or leave it."""
+        for detail in Detail:
+            detailed = item(detail)
+            if json_bytes(detailed) <= self._budget:
+                break
+        return self.add(detailed)
+
+    def reserve(self, value: object) -> bool:
+        """Set aside what a value takes beside the items; False if so much is not left."""
+        size = json_bytes(value)
+        if self._left < size:
+            return False
+        self._left -= size
+        return True
+
 
 def add_message(page: Page[JsonObject], message: Message) -> bool:
     """Take a message in, or leave it to the next page. On its own page it may be shortened."""
-    return page.add(message_item(message), lambda: message_item(message, whole=False))
+    return page.add_detailed(lambda detail: message_item(message, detail))
 
 
 def json_bytes(value: object) -> int:
@@ -56,8 +75,9 @@ def json_bytes(value: object) -> int:
     return (len(text) if text.isascii() else len(text.encode())) + 1
 
 
-def message_item(message: Message, *, whole: bool = True) -> JsonObject:
-    """A message as a reply shows it. ``whole=False`` gives the start of its content only."""
+def message_item(message: Message, detail: Detail = Detail.WHOLE) -> JsonObject:
+    """A message as a reply shows it. What is cut is marked, with the size of the whole."""
+    whole = detail is Detail.WHOLE
     item: JsonObject = {
         "message_id": ids.to_text(message.message_id),
         "session_id": message.session_id,
@@ -70,7 +90,11 @@ def message_item(message: Message, *, whole: bool = True) -> JsonObject:
     if not whole:
         item["content_bytes"] = len(message.content.encode())
         item["content_truncated"] = True
-    item["metadata"] = metadata_item(message.metadata)
+    if detail is Detail.LABELS:
+        item["metadata"] = metadata_item(_labels(message.metadata))
+        item["metadata_truncated"] = True
+    else:
+        item["metadata"] = metadata_item(message.metadata)
     if message.written_by is not None:
         item["written_by"] = message.written_by
     return item
@@ -94,6 +118,15 @@ def metadata_item(metadata: Metadata) -> JsonObject:
         "source_message_ids": sources or None,
     }
     return {name: value for name, value in item.items() if value is not None}
+
+
+def _labels(metadata: Metadata) -> Metadata:
+    """Of metadata what is never long."""
+    return Metadata(
+        memory_tier=metadata.memory_tier,
+        memory_kind=metadata.memory_kind,
+        importance=metadata.importance,
+    )
 
 
 def excerpt(text: str) -> str:

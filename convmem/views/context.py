@@ -13,7 +13,7 @@ from convmem import ids
 from convmem.limits import RELATED_MAX
 from convmem.message import Message
 from convmem.operations import JsonObject, ReadContext
-from convmem.pages import Page, add_message, message_item
+from convmem.pages import Detail, Page, add_message, message_item
 from convmem.state import State
 from convmem.views.rows import found_row
 
@@ -84,7 +84,10 @@ def _related(
         row = state.messages.live_row(link.other)
         name = ids.to_text(link.other)
         if row is None:
-            missing.append(name)
+            if page.reserve(name):
+                missing.append(name)
+            else:
+                left_out += 1
             continue
         item: JsonObject = {
             "message_id": name,
@@ -110,9 +113,7 @@ def _related(
 def _add_related(page: Page[JsonObject], item: JsonObject, message: Message | None) -> bool:
     if message is None:
         return page.add(item)
-    return page.add(item | {"message": message_item(message)}) or page.add(
-        item | {"message": message_item(message, whole=False)}
-    )
+    return any(page.add(item | {"message": message_item(message, detail)}) for detail in Detail)
 
 
 def _links(state: State, start: Message, depth_max: int) -> Iterator[tuple[int, Link]]:
@@ -149,5 +150,5 @@ def _links_of(state: State, message: Message) -> Iterator[Link]:
 
 
 def _add(page: Page[JsonObject], message: Message) -> bool:
-    """Take a message in, whole if there is room, else its beginning."""
-    return page.add(message_item(message)) or page.add(message_item(message, whole=False))
+    """Take a message in, with as much detail as there is room for."""
+    return any(page.add(message_item(message, detail)) for detail in Detail)

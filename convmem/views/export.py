@@ -1,7 +1,8 @@
 """The view of everything: lines of JSON in pages, a manifest first, then message after message.
 
 The lines are those of an export file. A message larger than the reply's budget is marked
-``content_truncated``: ask with a larger ``max_bytes``, or read it with view ``content``.
+``content_truncated`` (and ``metadata_truncated``, if need be): ask with a larger ``max_bytes``,
+or read it with view ``content``.
 """
 
 import json
@@ -41,10 +42,9 @@ def export(state: State, query: ReadExport) -> JsonObject:
 
 
 def _add(page: Page[str], message: Message) -> bool:
-    def line(*, whole: bool) -> str:
-        return _line({"type": "message"} | message_item(message, whole=whole))
-
-    return page.add(line(whole=True), lambda: line(whole=False))
+    return page.add_detailed(
+        lambda detail: _line({"type": "message"} | message_item(message, detail))
+    )
 
 
 def _line(record: JsonObject) -> str:

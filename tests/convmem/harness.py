@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar
 
 from convmem.engine import Engine
 from convmem.ledger import Ledger
-from convmem.protocol import Client, Server, memory_pair
+from convmem.protocol import Client, Server, Transport, memory_pair
 from convmem.storage import Disk, Environment, MemoryDisk
 from convmem.tools import all_tools
 
@@ -50,10 +50,36 @@ class Refused(Exception):
         assert first == f"{self.code}: {self.told['message']}"
 
 
+@dataclass
+class Measured:
+    """An end of the wire that notes the longest line that came; lines come whole."""
+
+    end: Transport
+    line_bytes_max: int = 0
+
+    async def receive(self) -> bytes:
+        data = await self.end.receive()
+        self.line_bytes_max = max(self.line_bytes_max, *map(len, data.splitlines()), 0)
+        return data
+
+    def write(self, data: bytes) -> None:
+        self.end.write(data)
+
+    async def drain(self) -> None:
+        await self.end.drain()
+
+    async def close(self) -> None:
+        await self.end.close()
+
+
 class Host:
-    """Calls tools and gives back their JSON. A context manager: closes the store at the end."""
+    """Calls tools and gives back their JSON. A context manager: closes the store at the end.
+
+    ``wire`` tells the longest line it received, ``text_bytes`` the size of the last answer's text.
+    """
 
     def __init__(self, disk: Disk | None = None, clock: Clock | None = None) -> None:
+        self.text_bytes = 0
         self.disk: Any = MemoryDisk() if disk is None else disk
         self.clock = clock or Clock()
         self._runner = asyncio.Runner()
@@ -117,6 +143,7 @@ class Host:
 
     async def _call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
         result = await self._client.call_tool(tool, arguments)
+        self.text_bytes = len(result.text.encode())
         if result.is_error:
             raise Refused(result.text)
         assert result.structured is not None
@@ -135,7 +162,8 @@ class Host:
             await server_end.close()
 
         self._serving = asyncio.create_task(serve())
-        self._client = await Client.connect(host_end, client_name="test host")
+        self.wire = Measured(host_end)
+        self._client = await Client.connect(self.wire, client_name="test host")
 
     def _stop(self) -> None:
         self.run(self._disconnect())

@@ -80,32 +80,6 @@ def test_calls_under_way_at_once_keep_their_order(host: Host) -> None:
     assert [message["message_id"] for message in found] == ids_given
 
 
-def test_commands_that_wait_together_share_one_flush(host: Host) -> None:
-    commands = [WriteMessage(session_id="s", role="user", content=str(n)) for n in range(100)]
-
-    async def all_at_once() -> None:
-        await asyncio.gather(*map(host.engine.execute, commands))
-
-    before = host.call("get_system_health")["log_io"]["flushes"]
-    host.run(all_at_once())
-    assert host.call("get_system_health")["log_io"]["flushes"] == before + 1
-
-
-def test_one_write_is_one_write_and_one_flush_and_reads_are_none(host: Host) -> None:
-    def io() -> tuple[int, int]:
-        counted = host.call("get_system_health")["log_io"]
-        return counted["writes"], counted["flushes"]
-
-    writes, flushes = io()
-    written = host.write()
-    assert io() == (writes + 1, flushes + 1)
-    host.write(message_id=written["message_id"])  # a repetition is no write
-    host.read("history", session_id="s")
-    host.read("sessions")
-    host.read("content", message_id=written["message_id"])
-    assert io() == (writes + 1, flushes + 1)
-
-
 def test_ids_increase_when_the_clock_goes_back_and_over_restarts(host: Host) -> None:
     given_out = []
     for step_ms in (0, 0, -5000, 1, 0):
