@@ -104,13 +104,13 @@ class Host:
 
     def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
         """One call. Raises Refused for a tool error."""
-        return self.run(self._call(tool, arguments))
+        return self.run(self.ask(tool, **arguments))
 
     def calls(self, tool: str, many: list[dict[str, Any]]) -> list[dict[str, Any] | BaseException]:
         """Calls that are all under way at once; their answers in the order given."""
 
         async def all_at_once() -> list[dict[str, Any] | BaseException]:
-            calls = [self._call(tool, arguments) for arguments in many]
+            calls = [self.ask(tool, **arguments) for arguments in many]
             return await asyncio.gather(*calls, return_exceptions=True)
 
         return self.run(all_at_once())
@@ -141,7 +141,8 @@ class Host:
 
         return self._runner.run(bounded())
 
-    async def _call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    async def ask(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        """``call``, for a test that has more under way at once."""
         result = await self._client.call_tool(tool, arguments)
         self.text_bytes = len(result.text.encode())
         if result.is_error:

@@ -1,14 +1,10 @@
-"""Updates, deletions and rebuilds through the tools: what they change, cost and refuse."""
+"""Updates and deletions through the tools: what they change, cost and refuse."""
 
-import asyncio
-import errno
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from convmem.operations import RebuildIndex, WriteMessage
-from convmem.storage import MemoryDisk, Operation
 from tests.convmem.harness import Host, Refused
 
 NOBODY = "0" * 26
@@ -186,129 +182,3 @@ class TestDelete:
         host.call("rebuild_index")
         with pytest.raises(Refused, match="STALE_CURSOR"):
             host.read("history", cursor=page["next_cursor"], **arguments)
-
-
-class TestRebuild:
-    def test_what_is_dead_leaves_the_disk_and_the_rest_stays(self, host: Host) -> None:
-        for text in ("kept", "secret", "old"):
-            host.write(text * 100)
-        kept, secret, old = messages(host)
-        update(host, old["message_id"], 1, content="new")
-        host.call("delete_message", message_id=secret["message_id"])
-        before = messages(host)
-        answer = host.call("rebuild_index")
-        assert answer["rebuilt"] is True
-        assert answer["live"] == 2
-        assert answer["bytes_after"] < answer["bytes_before"]
-        for _ in range(2):
-            assert messages(host) == before
-            files = b"".join(host.disk.files.values())
-            assert b"secret" not in files
-            assert b"oldold" not in files
-            assert b"kept" in files
-            host.restart()
-        assert kept["message_id"] == before[0]["message_id"]
-
-    def test_it_writes_what_is_live_once_and_flushes_log_and_snapshot(self, host: Host) -> None:
-        for number in range(50):
-            message_id = host.write(f"{number} " + "x" * 300)["message_id"]
-        host.call("delete_message", message_id=message_id)
-        before = io(host)
-        snapshots = host.call("get_system_health")["snapshot_io"]["flushes"]
-        answer = host.call("rebuild_index")
-        _, flushes, written = spent(host, before)
-        assert flushes == 1
-        assert written == answer["bytes_after"] < answer["bytes_before"]
-        health = host.call("get_system_health")
-        assert health["snapshot_io"]["flushes"] == snapshots + 1
-        assert written + health["store"]["snapshot"]["bytes"] < 2 * answer["bytes_after"]
-
-    def test_nothing_dead_is_no_write(self, host: Host) -> None:
-        host.write()
-        files = host.disk.files
-        before = io(host)
-        answer = host.call("rebuild_index")
-        assert (answer["rebuilt"], answer["bytes_after"]) == (False, answer["bytes_before"])
-        assert spent(host, before) == (0, 0, 0)
-        assert host.disk.files == files
-
-    def test_links_to_what_is_gone_are_dropped_first(self, host: Host) -> None:
-        gone, there = (host.write()["message_id"] for _ in range(2))
-        links = [{"type": "cites", "message_id": id_} for id_ in (gone, there)]
-        host.write(metadata={"relations": links, "source_message_ids": [gone]})
-        host.call("delete_message", message_id=gone)
-        assert host.call("rebuild_index")["dropped_links"] == 1
-        assert messages(host)[-1]["metadata"] == {
-            "memory_kind": "conversation",
-            "relations": links[1:],
-        }
-        assert host.call("rebuild_index")["rebuilt"] is False
-
-    @pytest.mark.parametrize("snapshot", [True, False], ids=["with", "without"])
-    @pytest.mark.parametrize("rebuild", [True, False], ids=["rebuilt", "as it is"])
-    def test_the_greatest_id_counts_though_its_message_is_gone(
-        self, host: Host, rebuild: bool, snapshot: bool
-    ) -> None:
-        host.write()
-        greatest = host.write()["message_id"]
-        host.call("delete_message", message_id=greatest)
-        if rebuild:
-            host.call("rebuild_index")
-        host.restart()
-        clock, files = host.clock, host.disk.files
-        clock.now_ms -= 3_600_000
-        kept = {name: data for name, data in files.items() if snapshot or name[-3:] != "cvs"}
-        with Host(MemoryDisk(kept), clock) as reopened:
-            assert reopened.write()["message_id"] > greatest
-
-    def test_writes_during_a_rebuild_wait_and_are_all_there(self, host: Host) -> None:
-        for number in range(300):
-            message_id = host.write(f"before {number}")["message_id"]
-        host.call("delete_message", message_id=message_id)
-        commands = [WriteMessage(session_id="t", role="user", content=str(n)) for n in range(200)]
-
-        async def both() -> list[Any]:
-            rebuilding = asyncio.create_task(host.engine.execute(RebuildIndex()))
-            writing = [asyncio.create_task(host.engine.execute(command)) for command in commands]
-            return await asyncio.gather(rebuilding, *writing)
-
-        rebuilt, *written = host.run(both())
-        assert rebuilt["live"] == 299
-        pages = host.pages("history", "messages", session_id="t", order="oldest_first")
-        found = [message for page in pages for message in page]
-        assert [message["content"] for message in found] == [str(n) for n in range(200)]
-        assert [m["message_id"] for m in found] == [answer["message_id"] for answer in written]
-
-    def test_its_progress_is_told(self, host: Host) -> None:
-        for _ in range(20):
-            message_id = host.write()["message_id"]
-        host.call("delete_message", message_id=message_id)
-        told: list[tuple[int, int]] = []
-
-        async def on_progress(done: int, total: int) -> None:
-            told.append((done, total))
-
-        host.run(host.engine.execute(RebuildIndex(), on_progress))
-        host.call("get_system_health")  # what was told from the writer's thread has arrived
-        assert told[-1] == (19, 19)
-        assert [done for done, _ in told] == sorted(done for done, _ in told)
-
-    @pytest.mark.parametrize("kind", ["create", "pwrite", "sync", "sync_directory"])
-    def test_a_disk_that_refuses_leaves_the_old_log_in_use(self, host: Host, kind: str) -> None:
-        for _ in range(3):
-            message_id = host.write()["message_id"]
-        host.call("delete_message", message_id=message_id)
-        before = messages(host)
-
-        def refuse(operation: Operation) -> None:
-            if operation.kind == kind:
-                raise OSError(errno.ENOSPC, "no space left")
-
-        host.disk.hook = refuse
-        with pytest.raises(Refused, match="DISK_FULL"):
-            host.call("rebuild_index")
-        host.disk.hook = lambda operation: None
-        assert messages(host) == before
-        host.write("after")
-        host.restart()
-        assert [m["content"] for m in messages(host)] == [m["content"] for m in before] + ["after"]
