@@ -44,6 +44,14 @@ LAYERS: dict[str, list[set[str]]] = {
         {"state.links", "state.messages"},
         {"state.overview"},
         {"state"},
+        {"search.characters", "search.neighbours", "search.postings"},
+        {"search.lexicon", "search.text"},
+        {"search.query", "search.terms"},
+        {"search.index"},
+        {"search.saved", "search.scoring"},
+        {"search.excerpts", "search.substrings", "search.units"},
+        {"search.ranking"},
+        {"search"},
         {"commands", "compaction", "health", "replica", "views.rows"},
         {"views.context", "views.export", "views.messages", "views.sessions"},
         {"views"},
@@ -86,7 +94,7 @@ IO_MODULES = {
 }  # fmt: skip
 # What is not in the standard library, and who may import it.
 DEPENDENCIES = {
-    "numpy": {"convmem/state", "convmem/health"},
+    "numpy": {"convmem/health", "convmem/search", "convmem/state"},
     "crc32c": {"storage/format", "storage/snapshot"},
     "ulid": {"convmem/ids"},
 }

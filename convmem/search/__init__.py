@@ -1,0 +1,105 @@
+"""Search over messages: a lexical index of their texts, and the ranking of what answers a query.
+
+``SearchIndex`` is the door. It is derived from the messages and holds nothing that they do not:
+it can be thrown away and made again, and ranks the same then. Pure: no files, clock or
+threads; texts are handed in, or read through a function that is.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convmem.search import saved
+from convmem.search.excerpts import best_place, excerpt, telling_terms
+from convmem.search.index import Document, Field, Index
+from convmem.search.neighbours import Neighbours
+from convmem.search.query import parse
+from convmem.search.ranking import Columns, Hit, Ranker
+from convmem.search.units import units
+
+__all__ = ["Columns", "Document", "Field", "Found", "Hit", "SearchIndex", "excerpt"]
+
+SAVED_COLUMNS = tuple(saved.KINDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The best answers to a query, how many there are, and what they were found by."""
+
+    hits: list[Hit]
+    total: int
+    _needle: str
+    _worth: Mapping[str, float]
+
+    def place(self, text: str) -> int:
+        """The offset in a text where it answers the query best, in code points."""
+        return best_place(text, self._needle, self._worth)
+
+
+class SearchIndex:
+    """All that searching needs to know of the messages; one row each, in the order of writing."""
+
+    def __init__(self) -> None:
+        self._index = Index()
+        self._neighbours = Neighbours()
+
+    def __len__(self) -> int:
+        """Rows that have their place in a session: those of ``extend``."""
+        return len(self._neighbours)
+
+    def extend(self, sessions: NDArray[np.uint32], present: NDArray[np.bool_]) -> None:
+        """Add rows: the session of each, and whether its message is there."""
+        self._neighbours.extend(sessions, present)
+
+    def add(self, documents: Sequence[Document]) -> None:
+        """Index the texts of rows of which none are indexed."""
+        self._index.add(documents)
+
+    def remove_texts(self, rows: Collection[int]) -> None:
+        """Forget the texts of rows, those that have none included."""
+        self._index.remove(rows)
+
+    def remove_rows(self, rows: Collection[int], sessions: NDArray[np.uint32]) -> None:
+        """Take rows out of their sessions; ``sessions`` is the session of every row."""
+        self._neighbours.remove(rows, sessions)
+
+    def rows_with_tag(self, tag: str) -> NDArray[np.bool_]:
+        """Which rows have a tag, exactly so."""
+        return self._index.rows_with_tag(tag, len(self))
+
+    def find(
+        self,
+        text: str,
+        *,
+        columns: Columns,
+        allowed: NDArray[np.bool_],
+        limit: int,
+        read: Callable[[int], Document],
+    ) -> Found:
+        """The best of the allowed rows. ``read`` gives the texts of a row, to be sure of it."""
+        query = parse(text)
+        scored = units(self._index, query)
+        ranker = Ranker(self._index, self._neighbours, columns, read)
+        ranking = ranker.rank(query, scored, allowed, limit)
+        return Found(ranking.hits, ranking.total, query.needle, telling_terms(self._index, scored))
+
+    def save(self) -> dict[str, NDArray[Any]]:
+        """The texts' part of the index as named columns, for a snapshot."""
+        return saved.save(self._index)
+
+    @classmethod
+    def restored(cls, columns: Mapping[str, memoryview]) -> "SearchIndex | None":
+        """The index of saved columns, without its rows; None where they cannot be one."""
+        index = saved.restore(columns)
+        if index is None:
+            return None
+        restored = cls()
+        restored._index = index
+        return restored
+
+    def memory_bytes(self) -> int:
+        """What the index occupies, roughly."""
+        return self._index.memory_bytes() + self._neighbours.memory_bytes()

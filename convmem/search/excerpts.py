@@ -1,0 +1,66 @@
+"""The place in a text that answers a query best, and the text around it.
+
+That is where the query stands as a whole, else the most telling term in the segment that
+holds the most of them.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+
+from convmem.search.characters import words_of
+from convmem.search.index import Index
+from convmem.search.scoring import Unit, rarity
+from convmem.search.terms import term_text
+from convmem.search.text import fold, original_offset, segments
+
+# What is shown before the match, at most: enough to read into it.
+LEAD_CHARS = 80
+
+
+def telling_terms(index: Index, units: list[Unit]) -> Mapping[str, float]:
+    """The terms that units were scored by, and what each is worth."""
+    worth: dict[str, float] = {}
+    for unit in units:
+        if unit.together:
+            continue  # its pairs are units of their own
+        for key, likeness in zip(unit.keys.tolist(), unit.likeness.tolist(), strict=True):
+            term = term_text(key, index.lexicon)
+            worth[term] = likeness * rarity(index.live_segments, index.count(key))
+    return worth
+
+
+def best_place(text: str, needle: str, worth: Mapping[str, float]) -> int:
+    """The offset of the best match in a text, in code points; 0 where there is none."""
+    folded = fold(text)
+    whole = re.search(r"\s+".join(map(re.escape, needle.split(" "))), folded)
+    if whole is not None:
+        return original_offset(text, whole.start())
+    best, best_worth, start = 0, 0.0, 0
+    for segment in segments(folded):
+        found = {term: worth[term] for term in _terms(segment) if term in worth}
+        if sum(found.values()) > best_worth:
+            best_worth = sum(found.values())
+            best = start + segment.find(max(found, key=lambda term: found[term]))
+        start += len(segment)
+    return original_offset(text, best)
+
+
+def excerpt(text: str, place: int, bytes_max: int) -> tuple[str, int]:
+    """Up to so many bytes of UTF-8 around a place, and how many bytes stand before them."""
+    if len(text.encode()) <= bytes_max:
+        return text, 0
+    start = max(0, place - LEAD_CHARS)
+    if start:
+        space = re.compile(r"\s+").search(text, start, place)
+        start = space.end() if space else start
+    tail = text[-bytes_max:].encode()[-bytes_max:].decode(errors="ignore")
+    start = min(start, len(text) - len(tail))
+    shown = text[start : start + bytes_max].encode()[:bytes_max].decode(errors="ignore")
+    return shown, len(text[:start].encode())
+
+
+def _terms(segment: str) -> Iterator[str]:
+    yield from words_of(segment)
+    yield from segment
+    yield from map("".join, pairwise(segment))
