@@ -30,6 +30,8 @@ from .limits import (
     PARSE_ERRORS_ANSWERED_MAX,
     REPLY_BYTES_MAX,
     REQUESTS_IN_FLIGHT_MAX,
+    SUBSCRIPTIONS_MAX,
+    URI_CHARS_MAX,
 )
 from .message import (
     ErrorResponse,
@@ -42,12 +44,12 @@ from .message import (
     encode,
 )
 from .portability import schema_problems
-from .prompts import Prompt
+from .prompts import Prompt, ServedPrompt
 from .resources import Resource, ResourceNotFound
 from .schema import Field, Row, fields, json_schema, result_schema
 from .server import Server, serve_stdio
 from .session import OnCall
-from .tools import Call, Tool
+from .tools import Call, ServedTool, Tool
 from .transport import Transport, memory_pair
 
 if TYPE_CHECKING:
@@ -62,6 +64,8 @@ __all__ = [
     "PARSE_ERRORS_ANSWERED_MAX",
     "REPLY_BYTES_MAX",
     "REQUESTS_IN_FLIGHT_MAX",
+    "SUBSCRIPTIONS_MAX",
+    "URI_CHARS_MAX",
     "BlockingClient",
     "Call",
     "Cancelled",
@@ -90,6 +94,8 @@ __all__ = [
     "Response",
     "Row",
     "RpcError",
+    "ServedPrompt",
+    "ServedTool",
     "Server",
     "ServerGone",
     "Tool",

@@ -11,7 +11,7 @@ from enum import IntEnum
 
 
 class ErrorCode(IntEnum):
-    """JSON-RPC 2.0, section 5.1; the last two are of MCP, the very last of revision 2026-07-28."""
+    """JSON-RPC 2.0, section 5.1; the last three are of MCP."""
 
     PARSE_ERROR = -32700
     INVALID_REQUEST = -32600
@@ -19,6 +19,7 @@ class ErrorCode(IntEnum):
     INVALID_PARAMS = -32602
     INTERNAL_ERROR = -32603
     RESOURCE_NOT_FOUND = -32002  # of the revisions with a handshake; later it is INVALID_PARAMS
+    MISSING_CAPABILITY = -32021  # this and the next since revision 2026-07-28
     UNSUPPORTED_VERSION = -32022
 
 

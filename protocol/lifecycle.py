@@ -13,7 +13,7 @@ server/utilities/caching (2026-07-28).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
@@ -35,6 +35,10 @@ STRUCTURED_CONTENT_SINCE: Final = "2025-06-18"
 
 _META: Final = "io.modelcontextprotocol/"
 _VERSION_KEY: Final = _META + "protocolVersion"
+_CAPABILITIES_KEY: Final = _META + "clientCapabilities"
+_CLIENT_KEY: Final = _META + "clientInfo"
+_SERVER_KEY: Final = _META + "serverInfo"
+SUBSCRIPTION_KEY: Final = _META + "subscriptionId"
 
 
 class Era(Enum):
@@ -44,11 +48,13 @@ class Era(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The rules that one request is under, and who asks."""
+    """The rules that one request is under, and who asks. ``log_level`` is as it was asked for."""
 
     era: Era
     version: str
-    client_name: str | None
+    client_name: str | None = None
+    client_capabilities: Mapping[str, object] = field(default_factory=dict)
+    log_level: object = None
 
 
 # Which eras know a method; a missing entry is the error.
@@ -64,6 +70,10 @@ _ERAS: Final[Mapping[str, frozenset[Era]]] = {
     "prompts/list": frozenset(Era),
     "prompts/get": frozenset(Era),
     "completion/complete": frozenset(Era),
+    "resources/subscribe": frozenset({Era.HANDSHAKE}),
+    "resources/unsubscribe": frozenset({Era.HANDSHAKE}),
+    "logging/setLevel": frozenset({Era.HANDSHAKE}),
+    "subscriptions/listen": frozenset({Era.MODERN}),
 }
 # How long a modern client may keep a result, and whether it may share it. The tools are the
 # same for everybody while the process lives.
@@ -81,7 +91,7 @@ class Negotiation:
     """What the last ``initialize`` of a connection agreed, and the rules for each request."""
 
     def __init__(self) -> None:
-        self._agreed = Context(Era.HANDSHAKE, HANDSHAKE_LATEST, None)
+        self._agreed = Context(Era.HANDSHAKE, HANDSHAKE_LATEST)
 
     @property
     def batches(self) -> bool:
@@ -112,11 +122,34 @@ class Negotiation:
 def complete(
     context: Context, method: str, result: Mapping[str, object], server: Mapping[str, object]
 ) -> Mapping[str, object]:
-    """``result`` with what the era asks of every result; ``server`` is its name and version."""
+    """``result`` with what the era asks of every result; ``server`` is its name and version.
+
+    A result that already says of what type it is keeps that.
+    """
     if context.era is Era.HANDSHAKE:
         return result
-    meta = {_META + "serverInfo": server}
+    meta = {_SERVER_KEY: server}
     return {"resultType": "complete", **result, **_CACHING.get(method, {}), "_meta": meta}
+
+
+def envelope(
+    version: str, client: Mapping[str, object], capabilities: Mapping[str, object]
+) -> Mapping[str, object]:
+    """The ``_meta`` of every modern request of a client."""
+    return {_VERSION_KEY: version, _CLIENT_KEY: client, _CAPABILITIES_KEY: capabilities}
+
+
+def server_info(discovered: Mapping[str, object]) -> Mapping[str, object]:
+    """Who answered ``server/discover``; empty if it does not say."""
+    meta = discovered.get("_meta")
+    info = meta.get(_SERVER_KEY) if isinstance(meta, Mapping) else None
+    return info if isinstance(info, Mapping) else {}
+
+
+def mutual(supported: object) -> str | None:
+    """The newest modern revision that a server which names these and we have in common."""
+    named = supported if isinstance(supported, list) else []
+    return max((version for version in MODERN_VERSIONS if version in named), default=None)
 
 
 def _handshake(params: Mapping[str, object]) -> Context:
@@ -124,7 +157,13 @@ def _handshake(params: Mapping[str, object]) -> Context:
     if not isinstance(asked, str):
         raise RpcError(ErrorCode.INVALID_PARAMS, "protocolVersion must be a string")
     version = asked if asked in HANDSHAKE_VERSIONS else HANDSHAKE_LATEST
-    return Context(Era.HANDSHAKE, version, _name(params.get("clientInfo")))
+    capabilities = params.get("capabilities")
+    return Context(
+        Era.HANDSHAKE,
+        version,
+        _name(params.get("clientInfo")),
+        capabilities if isinstance(capabilities, Mapping) else {},
+    )
 
 
 def _modern(meta: Mapping[str, object]) -> Context:
@@ -137,9 +176,11 @@ def _modern(meta: Mapping[str, object]) -> Context:
             "Unsupported protocol version",
             {"supported": list(MODERN_VERSIONS), "requested": version},
         )
-    if not isinstance(meta.get(_META + "clientCapabilities"), Mapping):
-        raise RpcError(ErrorCode.INVALID_PARAMS, f"_meta must hold {_META}clientCapabilities")
-    return Context(Era.MODERN, version, _name(meta.get(_META + "clientInfo")))
+    capabilities = meta.get(_CAPABILITIES_KEY)
+    if not isinstance(capabilities, Mapping):
+        raise RpcError(ErrorCode.INVALID_PARAMS, f"_meta must hold {_CAPABILITIES_KEY}")
+    log_level = meta.get(_META + "logLevel")
+    return Context(Era.MODERN, version, _name(meta.get(_CLIENT_KEY)), capabilities, log_level)
 
 
 def _name(client_info: object) -> str | None:

@@ -47,6 +47,13 @@ STDERR_TAIL_BYTES: Final = 8_192
 COMPLETIONS_MAX: Final = 100
 """Values in one answer to ``completion/complete``: what the specification allows."""
 
+URI_CHARS_MAX: Final = 8_192
+"""Of a resource that a peer subscribes to: it is kept, and comes back with every change."""
+
+SUBSCRIPTIONS_MAX: Final = 1024
+"""Resources whose changes one peer hears of, and requests of one peer to hear of changes. Each
+costs memory for as long as the connection lasts."""
+
 PROGRESS_DELAY_S: Final = 1.0
 """No progress is reported before. One host drops a server whose progress arrives together
 with the answer, and a call this short needs none."""

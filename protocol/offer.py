@@ -1,27 +1,32 @@
 """What a server offers: its name, its tools, its resources and its prompts.
 
-Answers every method but ``tools/call``. Lists are always whole: hosts are known that never
-ask for a second page. What is offered is gone through when it is first asked for, so that a
-generator may import it then and the handshake need not wait.
+Answers every method but ``tools/call`` and those that change what one peer hears. Lists are
+always whole: hosts are known that never ask for a second page. What is offered is gone
+through when it is first asked for, so that a generator may import it then and the handshake
+need not wait.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from . import prompts, resources
+from . import resources
 from .errors import ErrorCode, RpcError
 from .lifecycle import MODERN_VERSIONS, TITLE_SINCE
 from .message import Request, excerpt
-from .prompts import Prompt
+from .prompts import ServedPrompt
 from .resources import Complete, Resource
-from .tools import Call, Tool
+from .tools import Call, ServedTool
 
 T = TypeVar("T")
 
 
 class Offer:
-    """``resources`` and ``prompts`` are None where there are none, and then not announced."""
+    """``resources`` and ``prompts`` are None where there are none, and then not announced.
+
+    ``subscriptions`` and ``logging`` say whether the server tells of changed resources and
+    sends log messages.
+    """
 
     def __init__(
         self,
@@ -29,9 +34,12 @@ class Offer:
         title: str,
         version: str,
         instructions: str | None,
-        tools: Iterable[Tool[Any]],
+        tools: Iterable[ServedTool],
         resources: Iterable[Resource] | None,
-        prompts: Iterable[Prompt[Any]] | None,
+        prompts: Iterable[ServedPrompt] | None,
+        *,
+        subscriptions: bool,
+        logging: bool,
     ) -> None:
         self._name = name
         self._title = title
@@ -40,13 +48,15 @@ class Offer:
         self._given_tools = tools
         self._given_resources = resources
         self._given_prompts = prompts
+        self.subscriptions = subscriptions
+        self.logging = logging
 
     def identity(self, version: str) -> Mapping[str, object]:
         """What the server is called, in a protocol version."""
         title = {"title": self._title} if version >= TITLE_SINCE else {}
         return {"name": self._name, **title, "version": self._version}
 
-    def tool(self, request: Request) -> Tool[Any]:
+    def tool(self, request: Request) -> ServedTool:
         """The tool that a ``tools/call`` names. RpcError if there is none."""
         return _named(self._tools, request.params.get("name"), "tool")
 
@@ -78,14 +88,14 @@ class Offer:
                 return _only_page(request, "prompts", listed)
             case "prompts/get" if self._given_prompts is not None:
                 prompt = _named(self._prompts, request.params.get("name"), "prompt")
-                return await prompts.get(prompt, request.params.get("arguments"), call)
+                return await prompt.answer(request.params, call)
             case "completion/complete" if self._completes:
                 return await self._complete(request)
             case _:
                 raise RpcError(ErrorCode.METHOD_NOT_FOUND, "Method not found")
 
     @cached_property
-    def _tools(self) -> Mapping[str, Tool[Any]]:
+    def _tools(self) -> Mapping[str, ServedTool]:
         tools = list(self._given_tools)
         named = {tool.name: tool for tool in tools}
         if len(named) < len(tools):
@@ -97,7 +107,7 @@ class Offer:
         return list(self._given_resources or ())
 
     @cached_property
-    def _prompts(self) -> Mapping[str, Prompt[Any]]:
+    def _prompts(self) -> Mapping[str, ServedPrompt]:
         return {prompt.name: prompt for prompt in self._given_prompts or ()}
 
     @property
@@ -107,11 +117,16 @@ class Offer:
     def _announced(self) -> dict[str, object]:
         capabilities: dict[str, object] = {"tools": {"listChanged": False}}
         if self._given_resources is not None:
-            capabilities["resources"] = {"subscribe": False, "listChanged": False}
+            capabilities["resources"] = {
+                "subscribe": self.subscriptions,
+                "listChanged": False,
+            }
         if self._given_prompts is not None:
             capabilities["prompts"] = {"listChanged": False}
         if self._completes:
             capabilities["completions"] = {}
+        if self.logging:
+            capabilities["logging"] = {}
         announced: dict[str, object] = {"capabilities": capabilities}
         if self._instructions:
             announced["instructions"] = self._instructions

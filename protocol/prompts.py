@@ -5,7 +5,7 @@ Declared like tools; every argument is a string, as the protocol has it.
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from .arguments import parse
 from .errors import ErrorCode, InvalidArguments, RpcError
@@ -15,6 +15,22 @@ from .schema import fields
 from .tools import Call
 
 A = TypeVar("A")
+
+
+class ServedPrompt(Protocol):
+    """What a server needs of a prompt. ``Prompt`` is one that is declared."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def complete(self) -> Mapping[str, Complete]: ...
+
+    def listed(self, version: str) -> Mapping[str, object]:
+        """The entry of ``prompts/list`` for a protocol version."""
+
+    async def answer(self, params: Mapping[str, object], call: Call) -> Mapping[str, object]:
+        """The result of ``prompts/get``. RpcError if the arguments are wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +44,19 @@ class Prompt(Generic[A]):
     render: Callable[[A, Call], Awaitable[str]]
     complete: Mapping[str, Complete] = field(default_factory=dict)
 
-    def listed(self, version: str) -> dict[str, object]:
+    async def answer(self, params: Mapping[str, object], call: Call) -> Mapping[str, object]:
+        """The result of ``prompts/get``. RpcError for arguments that are not as declared."""
+        try:
+            arguments = parse(self.arguments, params.get("arguments"))
+        except InvalidArguments as error:
+            raise RpcError(ErrorCode.INVALID_PARAMS, str(error)) from error
+        text = await self.render(arguments, call)
+        return {
+            "description": self.description,
+            "messages": [{"role": "user", "content": {"type": "text", "text": text}}],
+        }
+
+    def listed(self, version: str) -> Mapping[str, object]:
         """The entry of ``prompts/list``."""
         title = {"title": self.title} if version >= TITLE_SINCE else {}
         arguments = [
@@ -41,16 +69,3 @@ class Prompt(Generic[A]):
             "description": self.description,
             "arguments": arguments,
         }
-
-
-async def get(prompt: Prompt[Any], arguments: object, call: Call) -> dict[str, object]:
-    """The result of ``prompts/get``. RpcError for arguments that are not as declared."""
-    try:
-        checked = parse(prompt.arguments, arguments)
-    except InvalidArguments as error:
-        raise RpcError(ErrorCode.INVALID_PARAMS, str(error)) from error
-    text = await prompt.render(checked, call)
-    return {
-        "description": prompt.description,
-        "messages": [{"role": "user", "content": {"type": "text", "text": text}}],
-    }

@@ -3,10 +3,11 @@
     template := literal ("{" name "}" literal)*       RFC 6570, level 1
 
 A value stands for one or more characters other than ``/ ? #``, percent-encoded as UTF-8.
-Declared like tools; a read gives a text, or raises ``ResourceNotFound``.
+Declared like tools; a read gives a text or bytes, or raises ``ResourceNotFound``.
 """
 
 import re
+from base64 import b64encode
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,8 +17,8 @@ from .lifecycle import MODERN_VERSIONS, TITLE_SINCE
 from .limits import COMPLETIONS_MAX
 from .tools import Call
 
-Read = Callable[[Mapping[str, str], Call], Awaitable[str]]
-"""From the values of a template's names (none for a fixed URI) to the text."""
+Read = Callable[[Mapping[str, str], Call], Awaitable[str | bytes]]
+"""From the values of a template's names (none for a fixed URI) to what is there."""
 
 Complete = Callable[[str], Awaitable[Sequence[str]]]
 """From the beginning of a value to those that it could become."""
@@ -86,13 +87,19 @@ async def read(resources: Sequence[Resource], uri: object, call: Call) -> dict[s
         if values is None:
             continue
         try:
-            text = await resource.read(values, call)
+            found = await resource.read(values, call)
         except ResourceNotFound:
             break
-        return {"contents": [{"uri": uri, "mimeType": resource.mime_type, "text": text}]}
+        return {"contents": [{"uri": uri, "mimeType": resource.mime_type, **_content(found)}]}
     modern = call.protocol_version in MODERN_VERSIONS
     code = ErrorCode.INVALID_PARAMS if modern else ErrorCode.RESOURCE_NOT_FOUND
     raise RpcError(code, "Resource not found", {"uri": uri})
+
+
+def _content(found: str | bytes) -> dict[str, str]:
+    if isinstance(found, str):
+        return {"text": found}
+    return {"blob": b64encode(found).decode("ascii")}
 
 
 def completion(values: Sequence[str]) -> dict[str, object]:

@@ -3,14 +3,14 @@
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
 
 from . import stdio
+from .limits import PROGRESS_DELAY_S
 from .offer import Offer
-from .prompts import Prompt
+from .prompts import ServedPrompt
 from .resources import Resource
 from .session import OnCall, Session
-from .tools import Tool
+from .tools import ServedTool
 from .transport import Transport
 
 
@@ -19,6 +19,8 @@ class Server:
 
     ``tools``, ``resources`` and ``prompts`` are gone through when they are first asked for: a
     generator may import them then, so that the handshake need not wait for it.
+    ``subscriptions`` promises that ``resource_updated`` is called for every change of a
+    resource, ``logging`` that handlers log. ``progress_delay_s`` is for tests.
     """
 
     def __init__(
@@ -26,14 +28,30 @@ class Server:
         name: str,
         title: str,
         version: str,
-        tools: Iterable[Tool[Any]],
+        tools: Iterable[ServedTool],
         instructions: str | None = None,
         on_call: OnCall | None = None,
         resources: Iterable[Resource] | None = None,
-        prompts: Iterable[Prompt[Any]] | None = None,
+        prompts: Iterable[ServedPrompt] | None = None,
+        *,
+        subscriptions: bool = False,
+        logging: bool = False,
+        progress_delay_s: float = PROGRESS_DELAY_S,
     ) -> None:
-        self._offer = Offer(name, title, version, instructions, tools, resources, prompts)
+        self._offer = Offer(
+            name,
+            title,
+            version,
+            instructions,
+            tools,
+            resources,
+            prompts,
+            subscriptions=subscriptions,
+            logging=logging,
+        )
         self._on_call = on_call
+        self._progress_delay_s = progress_delay_s
+        self._sessions: set[Session] = set()
 
     async def serve(
         self, transport: Transport, answered: Callable[[], None] = lambda: None
@@ -42,8 +60,23 @@ class Server:
 
         ``answered`` is called once, when the first answer has been handed to the transport.
         """
-        session = Session(self._offer, transport, on_call=self._on_call, answered=answered)
-        await session.run()
+        session = Session(
+            self._offer,
+            transport,
+            on_call=self._on_call,
+            progress_delay_s=self._progress_delay_s,
+            answered=answered,
+        )
+        self._sessions.add(session)
+        try:
+            await session.run()
+        finally:
+            self._sessions.remove(session)
+
+    def resource_updated(self, uri: str) -> None:
+        """A resource has changed: tell every peer that subscribed to it. On the event loop."""
+        for session in self._sessions:
+            session.resource_updated(uri)
 
 
 def serve_stdio(

@@ -11,7 +11,8 @@ Promises: each request gets exactly one answer unless it is cancelled, and then 
 bound of output is unsent. When the input ends, requests in flight get ``FINISH_TIMEOUT_S``.
 
 Not here: which bytes are which message (``connection``), which revision is spoken
-(``lifecycle``), what is offered (``offer``), what a tool does.
+(``lifecycle``), what is offered (``offer``), who wants to hear what (``interests``), what a
+handler says while it works (``calls``), what a tool does.
 """
 
 import asyncio
@@ -20,21 +21,31 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from time import perf_counter
 from typing import Any, TypeVar, assert_never
 
-from .arguments import parse
+from . import interests
+from .calls import Calls
 from .connection import Cancelled, Connection, Event, EventBatch
 from .errors import ErrorCode, InvalidArguments, LineTooLong, RpcError, ToolError
-from .lifecycle import PROGRESS_MESSAGE_SINCE, Context, Negotiation, complete
+from .interests import Interests
+from .lifecycle import Context, Negotiation, complete
 from .limits import (
     CANCEL_TIMEOUT_S,
     FINISH_TIMEOUT_S,
     PARSE_ERRORS_ANSWERED_MAX,
-    PROGRESS_DELAY_S,
     REPLY_BYTES_MAX,
     REQUESTS_IN_FLIGHT_MAX,
 )
-from .message import ErrorResponse, Id, Malformed, Notification, Request, Response, encode
+from .message import (
+    ErrorResponse,
+    Id,
+    Malformed,
+    Message,
+    Notification,
+    Request,
+    Response,
+    encode,
+)
 from .offer import Offer
-from .tools import Call, Report, failure, success
+from .tools import failure
 from .transport import Transport
 
 T = TypeVar("T")
@@ -52,6 +63,7 @@ class Session:
         transport: Transport,
         *,
         on_call: OnCall | None,
+        progress_delay_s: float,
         answered: Callable[[], None],
     ) -> None:
         self._offer = offer
@@ -60,9 +72,11 @@ class Session:
         self._answered: Callable[[], None] | None = answered
         self._connection = Connection(batches=False)
         self._negotiation = Negotiation()
+        self._interests = Interests(logging=offer.logging, subscriptions=offer.subscriptions)
+        self._calls = Calls(self._connection, self._interests, self._write, progress_delay_s)
         self._writing = asyncio.Lock()
         self._running: set[asyncio.Task[Any]] = set()
-        self._current: dict[Id, asyncio.Task[Any]] = {}
+        self._updated: set[str] = set()
         self._parse_errors = 0
 
     async def run(self) -> None:
@@ -70,11 +84,25 @@ class Session:
             while data := await self._transport.receive():
                 await self._take(data)
             await self._take(b"")
+            for id_, result in self._interests.end():
+                self._start(self._write(self._connection.send(Response(id_, result))))
             await self._settle(FINISH_TIMEOUT_S)
         finally:
             for task in self._running:
                 task.cancel()
             await self._settle(CANCEL_TIMEOUT_S)
+
+    def resource_updated(self, uri: str) -> None:
+        """Tell the peer, if it wants to know; once, however often, until it reads."""
+        if uri not in self._updated and any(self._interests.updated(uri)):
+            self._updated.add(uri)
+            self._start(self._tell_updated(uri))
+
+    async def _tell_updated(self, uri: str) -> None:
+        await self._transport.drain()
+        self._updated.discard(uri)
+        for notification in list(self._interests.updated(uri)):
+            await self._write(self._connection.send(notification))
 
     async def _take(self, data: bytes) -> None:
         for event in self._connection.receive_data(data):
@@ -92,14 +120,16 @@ class Session:
     def _begin(self, event: Event | EventBatch) -> None:
         match event:
             case Request():
-                self._current[event.id] = self._start(self._answer(event))
+                self._calls.begin(event.id, self._start(self._answer(event)))
             case EventBatch():
                 self._start(self._answer_batch(event))
             case Malformed():
                 self._start(self._write(self._refusal(event)))
             case Cancelled():
                 self._cancel(event)
-            case Notification() | Response() | ErrorResponse():
+            case Response() | ErrorResponse():
+                self._calls.hear(event)
+            case Notification():
                 pass
             case _:
                 assert_never(event)
@@ -111,8 +141,8 @@ class Session:
         return task
 
     def _cancel(self, event: Cancelled) -> None:
-        if task := self._current.pop(event.id, None):
-            task.cancel()
+        self._interests.forget(event.id)
+        self._calls.cancel(event.id)
 
     async def _answer(self, request: Request) -> None:
         await self._write(await self._reply(request))
@@ -125,12 +155,14 @@ class Session:
             match event:
                 case Request(id_):
                     replies[id_] = self._start(self._reply(event, alone=False))
-                    self._current[id_] = replies[id_]
+                    self._calls.begin(id_, replies[id_])
                 case Malformed():
                     refusals.append(self._refusal(event))
                 case Cancelled():
                     self._cancel(event)
-                case Notification() | Response() | ErrorResponse():
+                case Response() | ErrorResponse():
+                    self._calls.hear(event)
+                case Notification():
                     pass
                 case _:
                     assert_never(event)
@@ -161,49 +193,47 @@ class Session:
 
         Empty if the request was cancelled, and perhaps its id used again, by now.
         """
-        reply: Response | ErrorResponse
+        reply: Response | ErrorResponse | Notification
         try:
-            if request.method == "initialize" and not alone:
-                raise RpcError(ErrorCode.INVALID_REQUEST, "initialize must not be in a batch")
+            if not alone and request.method in ("initialize", "subscriptions/listen"):
+                problem = f"{request.method} must not be in a batch"
+                raise RpcError(ErrorCode.INVALID_REQUEST, problem)
             context = self._negotiation.context(request)
             self._connection.batches = self._negotiation.batches
-            if request.method == "tools/call":
-                result = await self._call(request, context)
+            if request.method == "subscriptions/listen":
+                reply = self._interests.listen(request)
             else:
-                result = await self._offer.answer(request, self._call_of(request, context))
-            reply = Response(request.id, self._complete(request, context, result))
+                result = await self._result(request, context)
+                identity = self._offer.identity(context.version)
+                reply = Response(request.id, complete(context, request.method, result, identity))
         except RpcError as error:
             reply = ErrorResponse(request.id, error.code, error.message, error.data)
         except Exception:
             reply = ErrorResponse(request.id, ErrorCode.INTERNAL_ERROR, "Internal error")
-        if self._current.get(request.id) is not asyncio.current_task():
+        if not self._calls.finish(request.id):
             return b""
-        del self._current[request.id]
         try:
             return self._connection.send(reply)
         except LineTooLong as error:
-            message = (
-                f"the answer has {error.bytes_count} bytes and a line must not have more than "
-                f"{REPLY_BYTES_MAX}: ask for less"
-            )
-            result = failure(ToolError("LIMIT_EXCEEDED", message))
-            return self._connection.send(
-                Response(request.id, self._complete(request, context, result))
-            )
+            self._interests.forget(request.id)
+            return self._connection.send(_shorter(request, reply, error.bytes_count))
 
-    def _complete(
-        self, request: Request, context: Context, result: Mapping[str, object]
-    ) -> Mapping[str, object]:
-        return complete(context, request.method, result, self._offer.identity(context.version))
+    async def _result(self, request: Request, context: Context) -> Mapping[str, object]:
+        if request.method == "tools/call":
+            return await self._call(request, context)
+        if request.method in interests.METHODS:
+            return self._interests.change(request)
+        return await self._offer.answer(request, self._calls.call(request.id, context))
 
     async def _call(self, request: Request, context: Context) -> Mapping[str, object]:
         tool = self._offer.tool(request)
-        call = self._call_of(request, context)
         raised: BaseException | None = None
         started_s = perf_counter()
         try:
-            arguments = parse(tool.arguments, request.params.get("arguments"))
-            return success(await tool.handler(arguments, call), context.version)
+            return await tool.answer(request.params, self._calls.call(request.id, context))
+        except RpcError as error:
+            raised = error
+            raise
         except InvalidArguments as error:
             raised = error
             return failure(ToolError("INVALID_ARGUMENT", str(error)))
@@ -223,22 +253,17 @@ class Session:
                 with contextlib.suppress(Exception):  # a log that fails must not cost an answer
                     self._on_call(tool.name, perf_counter() - started_s, raised)
 
-    def _call_of(self, request: Request, context: Context) -> Call:
-        return Call(context.client_name, context.version, self._reporter(request.id, context))
 
-    def _reporter(self, id_: Id, context: Context) -> Report:
-        task = asyncio.current_task()
-        started_s = perf_counter()
-
-        async def report(done: float, total: float | None, message: str | None) -> None:
-            early = perf_counter() - started_s < PROGRESS_DELAY_S
-            if early or self._current.get(id_) is not task:
-                return
-            said = message if context.version >= PROGRESS_MESSAGE_SINCE else None
-            if line := self._connection.progress(id_, done, total, said):
-                await self._write(line)
-
-        return report
+def _shorter(request: Request, reply: Message, bytes_count: int) -> Response | ErrorResponse:
+    """What is said instead of a reply that does not fit a line."""
+    problem = (
+        f"the answer has {bytes_count} bytes and a line must not have more than "
+        f"{REPLY_BYTES_MAX}: ask for less"
+    )
+    if request.method != "tools/call" or not isinstance(reply, Response):
+        return ErrorResponse(request.id, ErrorCode.INTERNAL_ERROR, problem)
+    kept = {key: reply.result[key] for key in ("resultType", "_meta") if key in reply.result}
+    return Response(request.id, kept | failure(ToolError("LIMIT_EXCEEDED", problem)))
 
 
 def _array(lines: Sequence[tuple[Id | None, bytes]]) -> bytes:

@@ -11,8 +11,9 @@ Not here: which tool is called, in what task, and what becomes of an unexpected 
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
+from .arguments import parse
 from .errors import ToolError
 from .lifecycle import (
     ANNOTATIONS_SINCE,
@@ -25,22 +26,46 @@ from .schema import json_schema, result_schema
 
 A = TypeVar("A")
 
-Report = Callable[[float, float | None, str | None], Awaitable[None]]
 
-
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Protocol):
     """What a handler may know about a call, and say while it works."""
 
-    client_name: str | None
-    protocol_version: str
-    report: Report
+    @property
+    def client_name(self) -> str | None: ...
+
+    @property
+    def client_capabilities(self) -> Mapping[str, object]: ...
+
+    @property
+    def protocol_version(self) -> str: ...
 
     async def progress(
         self, done: float, total: float | None = None, message: str | None = None
     ) -> None:
         """Tell the host how far the work is, if it wants to know; costs nothing otherwise."""
-        await self.report(done, total, message)
+
+    async def log(self, level: str, data: object, logger: str | None = None) -> None:
+        """Tell the host something of a level (``LOG_LEVELS``), if it wants to know."""
+
+    async def ask(self, method: str, params: Mapping[str, object]) -> Mapping[str, object]:
+        """The client's answer to a request of ours, which must be in its capabilities.
+
+        RequestFailed if it refuses, or if the revision has no such requests: since 2026-07-28
+        a result says instead what input is required. Waits as long as the call may.
+        """
+
+
+class ServedTool(Protocol):
+    """What a server needs of a tool. ``Tool`` is one that is declared and safe for all hosts."""
+
+    @property
+    def name(self) -> str: ...
+
+    def listed(self, version: str) -> Mapping[str, object]:
+        """The entry of ``tools/list`` for a protocol version."""
+
+    async def answer(self, params: Mapping[str, object], call: Call) -> Mapping[str, object]:
+        """The result of a ``tools/call``. ToolError, InvalidArguments, RpcError."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +95,12 @@ class Tool(Generic[A]):
         if problems:
             raise ValueError(f"tool {self.name!r}: " + "; ".join(problems))
 
-    def listed(self, version: str) -> dict[str, object]:
+    async def answer(self, params: Mapping[str, object], call: Call) -> Mapping[str, object]:
+        """The result of a call. ToolError, InvalidArguments, or what else the handler raises."""
+        arguments = parse(self.arguments, params.get("arguments"))
+        return success(await self.handler(arguments, call), call.protocol_version)
+
+    def listed(self, version: str) -> Mapping[str, object]:
         """The entry of ``tools/list`` for a protocol version."""
         entry: dict[str, object] = {"name": self.name}
         if version >= TITLE_SINCE:

@@ -79,7 +79,7 @@ def _judge_message(message: Any) -> None:
             assert set(message["error"]) <= {"code", "message", "data"}
             assert isinstance(message["error"]["code"], int)
             assert isinstance(message["error"]["message"], str)
-        case ["method", "params"]:
+        case ["method", "params"] | ["id", "method", "params"]:
             assert isinstance(message["params"], dict)
         case keys:
             raise AssertionError(f"no message has the keys {keys}")
