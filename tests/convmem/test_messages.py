@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Iterator
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -208,11 +209,12 @@ def test_the_clients_own_name_is_replaced_by_a_configured_one() -> None:
     from convmem.protocol import Call
     from convmem.tools.replies import client_id
 
-    async def report(*_: object) -> None: ...
+    def told(configured: str | None, host_name: str) -> str | None:
+        return client_id(configured, cast(Call, SimpleNamespace(client_name=host_name)))
 
-    assert client_id("desk", Call("host", "2025-11-25", report)) == "desk"
-    assert client_id(None, Call("é" * 200, "2025-11-25", report)) == "é" * 64
-    assert client_id(None, Call("", "2025-11-25", report)) is None
+    assert told("desk", "host") == "desk"
+    assert told(None, "é" * 200) == "é" * 64
+    assert told(None, "") is None
 
 
 def test_two_hosts_hold_their_own_clock() -> None:
