@@ -8,7 +8,6 @@ or view is refused, never followed. The last CRC-32 tells a mistyped cursor from
 """
 
 import base64
-import binascii
 import struct
 from zlib import crc32
 
@@ -31,7 +30,7 @@ def decode(cursor: str, scope: str) -> tuple[bytes, bytes]:
     try:
         data = base64.b64decode(cursor.encode(), altchars=b"-_", validate=True)
         version, scope_crc, anchor, second, crc = _CURSOR.unpack(data)
-    except (binascii.Error, struct.error):
+    except (ValueError, struct.error):  # not Unicode, not base64, or of another size
         raise _not_ours("it is mistyped or cut") from None
     if version != _VERSION or crc != crc32(data[:_CHECKED_BYTES]):
         raise _not_ours("it is mistyped or from another version")
