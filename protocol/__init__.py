@@ -22,7 +22,7 @@ from .errors import (
     ToolError,
 )
 from .framing import LineReader
-from .lifecycle import HANDSHAKE_VERSIONS, MODERN_VERSIONS
+from .lifecycle import HANDSHAKE_VERSIONS, MODERN_VERSIONS, Era
 from .limits import (
     CLOSE_TIMEOUT_S,
     LINE_BYTES_MAX,
@@ -53,7 +53,9 @@ from .tools import Call, ServedTool, Tool
 from .transport import Transport, memory_pair
 
 if TYPE_CHECKING:
-    from .client import BlockingClient, Client, OnProgress, ToolResult
+    from .blocking import BlockingClient
+    from .client import Client, ToolResult
+    from .exchange import OnProgress
 
 __all__ = [
     "CLOSE_TIMEOUT_S",
@@ -72,6 +74,7 @@ __all__ = [
     "Client",
     "ClientError",
     "Connection",
+    "Era",
     "ErrorCode",
     "ErrorResponse",
     "EventBatch",
@@ -116,8 +119,18 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     """The client's names, on first use: a server must not pay for its start."""
-    if name not in ("BlockingClient", "Client", "OnProgress", "ToolResult"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from . import client
+    match name:
+        case "BlockingClient":
+            from . import blocking
 
-    return getattr(client, name)
+            return blocking.BlockingClient
+        case "Client" | "ToolResult":
+            from . import client
+
+            return getattr(client, name)
+        case "OnProgress":
+            from . import exchange
+
+            return exchange.OnProgress
+        case _:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

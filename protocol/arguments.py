@@ -141,6 +141,8 @@ def _scalar(kind: Scalar, given: object) -> str | int | float | bool:
 
 
 def _text(field: Field, given: object) -> str:
+    if field.takes_integer and isinstance(given, int) and not isinstance(given, bool):
+        given = str(given)
     if not isinstance(given, str):
         raise _Unfit(_shown(given))
     if lone := re.search(_SURROGATE, given):

@@ -1,38 +1,43 @@
 """A raw client: every message of the conversation, and nothing a host would add.
 
-Owns the reading of answers, timeouts, and the handshake. Promises: an answer is matched to
-its request by id; every wait is bounded; a call that times out is cancelled at the server
-and its late answer ignored; noise on the server's output is skipped and never answered;
-after ``close`` or ``kill`` no process is left.
+Owns the greeting, which finds out the era, and the end of the server:
 
-``BlockingClient`` is the same without ``await``. The modern era is not spoken yet.
+    server/discover --answered--> modern
+          | any error, or no answer in time
+          | gone: started again
+          v
+    initialize      --answered--> handshake
+
+Promises: every wait is bounded; after ``close`` no process is left. Not here: requests and
+answers (``exchange``), the process (``child``), what a server may ask (``answers``).
 """
 
-import asyncio
-import json
-import threading
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self, TypeVar, assert_never
+from typing import Self
 
+from .answers import Answer, Answers
 from .child import Child
-from .connection import Cancelled, Connection, Event, EventBatch
-from .errors import (
-    ClientError,
-    ErrorCode,
-    RequestFailed,
-    RequestTimedOut,
-    ServerGone,
+from .errors import ClientError, RequestFailed, RequestTimedOut, RpcError, ServerGone
+from .exchange import Exchange, OnProgress
+from .lifecycle import (
+    HANDSHAKE_LATEST,
+    HANDSHAKE_VERSIONS,
+    MODERN_VERSIONS,
+    Era,
+    envelope,
+    mutual,
+    server_info,
 )
-from .lifecycle import HANDSHAKE_LATEST, HANDSHAKE_VERSIONS
-from .limits import PAGES_MAX, REQUEST_TIMEOUT_S, TERMINATE_TIMEOUT_S
-from .message import ErrorResponse, Malformed, Notification, Request, Response
+from .limits import (
+    DISCOVER_TIMEOUT_S,
+    INPUTS_MAX,
+    PAGES_MAX,
+    REQUEST_TIMEOUT_S,
+    TERMINATE_TIMEOUT_S,
+)
 from .transport import Transport
-
-T = TypeVar("T")
-OnProgress = Callable[[float, float | None, str | None], None]
-"""Told how much is done, of how much, and what the server says about it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +50,6 @@ class ToolResult:
     raw: Mapping[str, object]
 
 
-@dataclass(slots=True)
-class _Waiting:
-    answer: "asyncio.Future[Response | ErrorResponse]"
-    on_progress: OnProgress | None
-
-
 class Client:
     """Made by ``start`` or ``connect``; also an async context manager that closes it."""
 
@@ -60,14 +59,20 @@ class Client:
     instructions: str | None
     capabilities: Mapping[str, object]
 
-    def __init__(self, transport: Transport, child: Child | None, timeout_s: float) -> None:
-        self._transport = transport
-        self._child = child
+    def __init__(
+        self,
+        peer: Child | Transport,
+        info: Mapping[str, object],
+        answers: Mapping[str, Answer] | None,
+        timeout_s: float,
+    ) -> None:
+        """``info`` is the client's own name and version. See ``start`` and ``connect``."""
+        self._child = peer if isinstance(peer, Child) else None
+        self._transport = peer.transport if isinstance(peer, Child) else peer
+        self._info = info
+        self._answers = Answers(answers or {})
         self._timeout_s = timeout_s
-        self._connection = Connection(batches=True)
-        self._waiting: dict[int, _Waiting] = {}
-        self._gone: ServerGone | None = None
-        self._reading = asyncio.create_task(self._read())
+        self._exchange = Exchange(self._transport, self._answers, self._what_became)
 
     @classmethod
     async def start(
@@ -79,11 +84,24 @@ class Client:
         timeout_s: float = REQUEST_TIMEOUT_S,
         client_name: str = "convmem",
         client_version: str = "0",
+        era: Era | None = None,
+        answers: Mapping[str, Answer] | None = None,
     ) -> Self:
-        """Start a server and shake hands. ``timeout_s`` is the patience for every answer."""
-        child = Child(command, env, cwd)
-        client = cls(child.transport, child, timeout_s)
-        await client._greet(client_name, client_version)
+        """Start a server and greet it. ``timeout_s`` is the patience for every answer.
+
+        ``era`` is the only one to try; None tries both. ``answers``, by method, are for what
+        the server asks; what is missing there is refused.
+        """
+        info = {"name": client_name, "version": client_version}
+        client = cls(Child(command, env, cwd), info, answers, timeout_s)
+        try:
+            await client._greet(era)
+        except ServerGone:
+            if era is not None:
+                raise
+            # Some old servers leave when the first request is not the one they know.
+            client = cls(Child(command, env, cwd), info, answers, timeout_s)
+            await client._greet(Era.HANDSHAKE)
         return client
 
     @classmethod
@@ -94,10 +112,13 @@ class Client:
         timeout_s: float = REQUEST_TIMEOUT_S,
         client_name: str = "convmem",
         client_version: str = "0",
+        era: Era | None = None,
+        answers: Mapping[str, Answer] | None = None,
     ) -> Self:
-        """Shake hands with a server that is at the other end of ``transport``."""
-        client = cls(transport, None, timeout_s)
-        await client._greet(client_name, client_version)
+        """Greet a server that is at the other end of ``transport``."""
+        info = {"name": client_name, "version": client_version}
+        client = cls(transport, info, answers, timeout_s)
+        await client._greet(era)
         return client
 
     async def __aenter__(self) -> Self:
@@ -171,37 +192,26 @@ class Client:
     ) -> Mapping[str, object]:
         """The result of any request. RequestFailed, RequestTimedOut or ServerGone.
 
-        ClientError, with nothing sent, for text that is not Unicode: the wire would change it.
+        ClientError for params that the wire would change or the server not take, and for a
+        result that requires input which nobody gives. ``timeout_s`` is for each answer.
         """
-        if self._gone:
-            raise self._gone
-        _refuse_lone_surrogates(params)
-        id_, line = self._connection.request(method, params or {}, progress=on_progress is not None)
-        answer: asyncio.Future[Response | ErrorResponse] = asyncio.Future()
-        self._waiting[id_] = _Waiting(answer, on_progress)
         patience_s = self._timeout_s if timeout_s is None else timeout_s
-        try:
-            async with asyncio.timeout(patience_s):
-                self._transport.write(line)
-                await self._transport.drain()
-                reply = await answer
-        except TimeoutError:
-            raise RequestTimedOut(method, patience_s) from None
-        finally:
-            del self._waiting[id_]
-            # The specification forbids to cancel the handshake, whatever became of it.
-            if not answer.done() or answer.cancelled():
-                cancelled = self._connection.cancel(id_, "no longer wanted")
-                if method != "initialize":
-                    self._transport.write(cancelled)
-        if isinstance(reply, ErrorResponse):
-            raise RequestFailed(reply.code, reply.message, reply.data)
-        return reply.result
+        asked = params or {}
+        inputs: Mapping[str, object] = {}
+        for _ in range(INPUTS_MAX):
+            said = {**asked, **inputs}
+            result = await self._exchange.request(method, said, patience_s, on_progress)
+            if result.get("resultType") != "input_required":
+                return result
+            try:
+                inputs = await self._answers.inputs(result)
+            except RpcError as error:
+                raise ClientError(f"{method} requires input that is not given: {error}") from error
+        raise ClientError(f"{method} requires input more than {INPUTS_MAX} times")
 
     async def notify(self, method: str, params: Mapping[str, object] | None = None) -> None:
         """Tell the server something that has no answer."""
-        self._transport.write(self._connection.send(Notification(method, params or {})))
-        await self._transport.drain()
+        await self._exchange.notify(method, params or {})
 
     async def close(self) -> None:
         """End the server politely, then less so. Takes seconds at most; may be repeated."""
@@ -209,184 +219,76 @@ class Client:
             await self._child.close()
         else:
             await self._transport.close()
-        await asyncio.wait({self._reading}, timeout=TERMINATE_TIMEOUT_S)
-        self._reading.cancel()
+        await self._exchange.end()
 
     def kill(self) -> None:
         """End the server at once, as a crash would. ``close`` is still due."""
         if self._child:
             self._child.kill()
 
-    async def _greet(self, client_name: str, client_version: str) -> None:
+    async def _what_became(self) -> ServerGone:
+        if self._child:
+            await self._child.wait(TERMINATE_TIMEOUT_S)
+        return ServerGone(self._child.returncode if self._child else None, self.stderr_tail)
+
+    async def _greet(self, era: Era | None) -> None:
         try:
-            await self._shake_hands(client_name, client_version)
+            if era is Era.HANDSHAKE or not await self._discover(must=era is Era.MODERN):
+                await self._shake_hands()
         except BaseException:
             await self.close()
             raise
 
-    async def _shake_hands(self, client_name: str, client_version: str) -> None:
+    async def _discover(self, *, must: bool) -> bool:
+        """Whether the server speaks the modern era; raises if it ``must`` and does not."""
+        failure = ClientError("the server speaks no modern version that we know")
+        patience_s = min(DISCOVER_TIMEOUT_S, self._timeout_s)
+        version: str | None = MODERN_VERSIONS[-1]
+        for _ in range(2):  # the answer to the first may name another version
+            if version is None:
+                break
+            self._exchange.envelope = envelope(version, self._info, self._answers.capabilities)
+            try:
+                found = await self._exchange.request("server/discover", {}, patience_s)
+            except (RequestFailed, RequestTimedOut) as error:
+                failure = error
+                data = error.data if isinstance(error, RequestFailed) else None
+                version = mutual(_mapping(data).get("supported"))
+            else:
+                asked, version = version, mutual(found.get("supportedVersions"))
+                if version == asked:
+                    self._met(version, server_info(found), found)
+                    return True
+        self._exchange.envelope = {}
+        if must:
+            raise failure
+        return False
+
+    async def _shake_hands(self) -> None:
         offer = {
             "protocolVersion": HANDSHAKE_LATEST,
-            "capabilities": {},
-            "clientInfo": {"name": client_name, "version": client_version},
+            "capabilities": self._answers.capabilities,
+            "clientInfo": self._info,
         }
-        result = await self.request("initialize", offer)
+        result = await self._exchange.request("initialize", offer, self._timeout_s)
         version = result.get("protocolVersion")
         if version not in HANDSHAKE_VERSIONS:
             raise ClientError(f"the server speaks the unknown version {version!r}")
-        server, capabilities = result.get("serverInfo"), result.get("capabilities")
-        server = server if isinstance(server, Mapping) else {}
-        instructions = result.get("instructions")
-        self.protocol_version = str(version)
+        self._met(str(version), _mapping(result.get("serverInfo")), result)
+        await self.notify("notifications/initialized")
+
+    def _met(self, version: str, server: Mapping[str, object], said: Mapping[str, object]) -> None:
+        instructions = said.get("instructions")
+        self.protocol_version = version
         self.server_name = str(server.get("name", ""))
         self.server_version = str(server.get("version", ""))
         self.instructions = instructions if isinstance(instructions, str) else None
-        self.capabilities = capabilities if isinstance(capabilities, Mapping) else {}
-        await self.notify("notifications/initialized")
-
-    async def _read(self) -> None:
-        while data := await self._transport.receive():
-            for event in self._connection.receive_data(data):
-                self._take(event)
-        if self._child:
-            await self._child.wait(TERMINATE_TIMEOUT_S)
-        self._gone = ServerGone(self._child.returncode if self._child else None, self.stderr_tail)
-        for waiting in self._waiting.values():
-            if not waiting.answer.done():
-                waiting.answer.set_exception(self._gone)
-
-    def _take(self, event: Event | EventBatch) -> None:
-        match event:
-            case Response(id_) | ErrorResponse(id_):
-                waiting = self._waiting.get(id_) if isinstance(id_, int) else None
-                if waiting and not waiting.answer.done():
-                    waiting.answer.set_result(event)
-            case Request(id_, "ping"):
-                self._transport.write(self._connection.send(Response(id_, {})))
-            case Request(id_):
-                refusal = ErrorResponse(id_, ErrorCode.METHOD_NOT_FOUND, "Method not found")
-                self._transport.write(self._connection.send(refusal))
-            case Notification("notifications/progress", params):
-                self._report(params)
-            case EventBatch(events):
-                for each in events:
-                    self._take(each)
-            case Notification() | Malformed() | Cancelled():
-                pass
-            case _:
-                assert_never(event)
-
-    def _report(self, params: Mapping[str, object]) -> None:
-        token, done, total = (params.get(key) for key in ("progressToken", "progress", "total"))
-        waiting = self._waiting.get(token) if isinstance(token, int) else None
-        if waiting and waiting.on_progress and isinstance(done, int | float):
-            message = params.get("message")
-            waiting.on_progress(
-                done,
-                total if isinstance(total, int | float) else None,
-                message if isinstance(message, str) else None,
-            )
+        self.capabilities = _mapping(said.get("capabilities"))
 
 
 def _list(value: object) -> Sequence[object]:
     return value if isinstance(value, list) else ()
 
 
-def _refuse_lone_surrogates(params: Mapping[str, object] | None) -> None:
-    try:
-        json.dumps(params, ensure_ascii=False).encode()
-    except UnicodeEncodeError as error:
-        raise ClientError(f"params hold text that is not Unicode: {error}") from error
-
-
-class BlockingClient:
-    """``Client`` for programs without an event loop: its loop runs on a thread of its own."""
-
-    def __init__(
-        self,
-        command: Sequence[str],
-        *,
-        env: Mapping[str, str] | None = None,
-        cwd: str | None = None,
-        timeout_s: float = REQUEST_TIMEOUT_S,
-        client_name: str = "convmem",
-        client_version: str = "0",
-    ) -> None:
-        """Start a server and shake hands, as ``Client.start`` does."""
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="client", daemon=True)
-        self._thread.start()
-        try:
-            self._core = self._wait(
-                Client.start(
-                    command,
-                    env=env,
-                    cwd=cwd,
-                    timeout_s=timeout_s,
-                    client_name=client_name,
-                    client_version=client_version,
-                )
-            )
-        except BaseException:
-            self._stop()
-            raise
-        self.server_name = self._core.server_name
-        self.server_version = self._core.server_version
-        self.protocol_version = self._core.protocol_version
-        self.instructions = self._core.instructions
-        self.capabilities = self._core.capabilities
-        self.pid = self._core.pid
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    @property
-    def stderr_tail(self) -> str:
-        return self._core.stderr_tail
-
-    def list_tools(self) -> list[Mapping[str, object]]:
-        return self._wait(self._core.list_tools())
-
-    def call_tool(
-        self,
-        name: str,
-        arguments: Mapping[str, object],
-        *,
-        timeout_s: float | None = None,
-        on_progress: OnProgress | None = None,
-    ) -> ToolResult:
-        return self._wait(
-            self._core.call_tool(name, arguments, timeout_s=timeout_s, on_progress=on_progress)
-        )
-
-    def request(
-        self,
-        method: str,
-        params: Mapping[str, object] | None = None,
-        *,
-        timeout_s: float | None = None,
-    ) -> Mapping[str, object]:
-        return self._wait(self._core.request(method, params, timeout_s=timeout_s))
-
-    def notify(self, method: str, params: Mapping[str, object] | None = None) -> None:
-        self._wait(self._core.notify(method, params))
-
-    def kill(self) -> None:
-        self._core.kill()
-
-    def close(self) -> None:
-        if not self._loop.is_closed():
-            self._wait(self._core.close())
-            self._stop()
-
-    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
-
-    def _stop(self) -> None:
-        self._wait(self._loop.shutdown_default_executor())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+def _mapping(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, Mapping) else {}

@@ -65,9 +65,10 @@ class _Theirs:
 class Connection:
     """``batches`` says whether arrays are welcome now; the owner may change it."""
 
-    def __init__(self, *, batches: bool) -> None:
+    def __init__(self, *, batches: bool, line_bytes_max: int = LINE_BYTES_MAX) -> None:
         self.batches = batches
-        self._lines = LineReader()
+        self._line_bytes_max = line_bytes_max
+        self._lines = LineReader(line_bytes_max)
         self._theirs: dict[Id, _Theirs] = {}
         self._ours: set[int] = set()
         self._last_id = 0
@@ -106,7 +107,9 @@ class Connection:
         self._last_id += 1
         id_ = self._last_id
         if progress:
-            params = {**params, "_meta": {"progressToken": id_}}
+            meta = params.get("_meta")
+            known = meta if isinstance(meta, Mapping) else {}
+            params = {**params, "_meta": {**known, "progressToken": id_}}
         line = _line(Request(id_, method, params))
         self._ours.add(id_)
         return id_, line
@@ -139,7 +142,7 @@ class Connection:
 
     def _event_of(self, line: bytes | None) -> Event | EventBatch | None:
         if line is None:
-            reason = f"a line longer than {LINE_BYTES_MAX} bytes"
+            reason = f"a line longer than {self._line_bytes_max} bytes"
             return Malformed(None, ErrorCode.INVALID_REQUEST, reason)
         message = decode(line)
         if message is None:

@@ -74,6 +74,16 @@ PARENT_POLL_S: Final = 1.0
 REQUEST_TIMEOUT_S: Final = 30.0
 """A client's patience for one answer unless told otherwise: hosts give 60 s or less."""
 
+ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
+"""One line in of a client: servers are known that have no limit of their own."""
+
+DISCOVER_TIMEOUT_S: Final = 2.5
+"""A client's patience for an answer to ``server/discover``. An old server may be silent about
+what it does not know, and a person waits."""
+
+INPUTS_MAX: Final = 10
+"""Times that one request may ask a client for more input."""
+
 PAGES_MAX: Final = 100
 """Of one list, asked for by a client: a server whose cursors never end must not hold it."""
 

@@ -33,7 +33,7 @@ class Field:
 
     ``minimum`` and ``maximum`` are of a number, inclusive; ``bytes_min`` and ``bytes_max``
     of a string, in UTF-8; ``items_max`` of an array. A string may hold U+0000 unless
-    ``allow_nul`` is false.
+    ``allow_nul`` is false, and an integer may stand for its digits where ``takes_integer``.
     """
 
     description: str
@@ -43,6 +43,7 @@ class Field:
     bytes_max: int | None = None
     allow_nul: bool = True
     items_max: int | None = None
+    takes_integer: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,7 +60,7 @@ def test_what_is_listed_can_be_read(client: BlockingClient) -> None:
 def test_what_is_not_there_is_not_found(client: BlockingClient, path: str) -> None:
     with pytest.raises(RequestFailed) as failed:
         client.request("resources/read", {"uri": f"convmem://{path}"})
-    assert failed.value.code == -32002
+    assert failed.value.code == -32602  # the client speaks 2026-07-28; before, it was -32002
 
 
 def test_session_ids_are_completed(client: BlockingClient) -> None:

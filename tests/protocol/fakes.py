@@ -29,13 +29,27 @@ def heard() -> Any:
     return json.loads(line)
 
 
+def refuse(id_: Any, code: int, **data: Any) -> None:
+    error = {"code": code, "message": "no"} | ({"data": data} if data else {})
+    say({"jsonrpc": "2.0", "id": id_, "error": error})
+
+
 def greet(version: str = "2025-11-25", **more: Any) -> None:
+    """As a server that has not heard of ``server/discover``."""
     hello = heard()
+    if hello["method"] == "server/discover":
+        refuse(hello["id"], -32601)
+        hello = heard()
     assert hello["method"] == "initialize"
     server = {"name": "fake", "version": "7"}
     result = {"protocolVersion": version, "capabilities": {}, "serverInfo": server}
     answer(hello["id"], result | more)
     assert heard() == {"jsonrpc": "2.0", "method": "notifications/initialized"}
+
+
+def discovered(id_: Any, *versions: str) -> None:
+    who = {"io.modelcontextprotocol/serverInfo": {"name": "modern", "version": "8"}}
+    answer(id_, {"resultType": "complete", "supportedVersions": versions, "_meta": who})
 
 
 def echo() -> None:
@@ -64,6 +78,69 @@ def mute() -> None:
     silent()
 
 
+def modern() -> None:
+    """Speaks the modern era; asks what a server must not, and waits for an answer in vain."""
+    discovered(heard()["id"], "2026-07-28", "2099-01-01")
+    say({"jsonrpc": "2.0", "id": 1, "method": "ping"})
+    echo()
+
+
+def other_version() -> None:
+    """Does not speak the first version it is asked for, until it is asked again."""
+    refuse(heard()["id"], -32022, supported=["2026-07-28"], requested="?")
+    modern()
+
+
+def later_version() -> None:
+    """Knows discovery, but no modern version of ours."""
+    refuse(heard()["id"], -32022, supported=["2099-01-01"])
+    greet()
+    echo()
+
+
+def without_version() -> None:
+    discovered(heard()["id"], "2099-01-01")
+    greet()
+    echo()
+
+
+def shy() -> None:
+    """Says nothing before it knows who is there, as some old servers."""
+    assert heard()["method"] == "server/discover"
+    greet()
+    echo()
+
+
+def nervous() -> None:
+    """Leaves when the first request is not the one it knows."""
+    hello = heard()
+    if hello["method"] != "initialize":
+        sys.exit("expected initialize")
+    answer(hello["id"], {"protocolVersion": "2025-06-18", "capabilities": {}})
+    heard()
+    echo()
+
+
+def demanding() -> None:
+    """Requires input three times over, with and without a state, then gives what it heard."""
+    discovered(heard()["id"], "2026-07-28")
+    told = []
+    for state in ({"requestState": "s1"}, {}, {"requestState": ""}):
+        request = heard()
+        told.append(request)
+        wanted = {"a": {"method": "roots/list"}, "b": {"method": "roots/list", "params": {"n": 1}}}
+        answer(request["id"], {"resultType": "input_required", "inputRequests": wanted} | state)
+    request = heard()
+    answer(request["id"], {"resultType": "complete", "told": [*told, request]})
+    silent()
+
+
+def insatiable() -> None:
+    discovered(heard()["id"], "2026-07-28")
+    while True:
+        answer(heard()["id"], {"resultType": "input_required", "requestState": "again"})
+
+
 def noisy() -> None:
     greet()
     say(b"Starting...\n\n\xff\xfe\n[]\n42\n{}\n\xef\xbb\xbf\n")
@@ -82,8 +159,11 @@ def asking() -> None:
     request = heard()
     say({"jsonrpc": "2.0", "id": "p", "method": "ping"})
     first = heard()
-    say({"jsonrpc": "2.0", "id": 5, "method": "roots/list"})
-    answer(request["id"], {"told": [first, heard()]})
+    told = [first]
+    for method in ("roots/list", "sampling/createMessage", "elicitation/create"):
+        say({"jsonrpc": "2.0", "id": 5, "method": method, "params": {"n": 1}})
+        told.append(heard())
+    answer(request["id"], {"told": told})
     silent()
 
 

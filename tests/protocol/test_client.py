@@ -4,7 +4,7 @@ import asyncio
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ from convmem.protocol import (
     BlockingClient,
     Client,
     ClientError,
+    Era,
     RequestFailed,
     RequestTimedOut,
     ServerGone,
@@ -29,17 +30,21 @@ def fake(kind: str) -> list[str]:
     return [sys.executable, "-m", "tests.protocol.fakes", kind]
 
 
-def meet(command: list[str], scenario: Callable[[Client], Awaitable[None]]) -> None:
+def meet(command: list[str], scenario: Callable[[Client], Awaitable[None]], **options: Any) -> None:
     """Run a scenario with a client of this server; the process must be gone afterwards."""
 
     async def run() -> None:
         async with asyncio.timeout(SCENARIO_TIMEOUT_S):
-            async with await Client.start(command, cwd=str(ROOT)) as client:
+            async with await Client.start(command, cwd=str(ROOT), **options) as client:
                 await scenario(client)
             assert client.pid is not None
             assert not is_running(client.pid)
 
     asyncio.run(run())
+
+
+def nested(depth: int) -> object:
+    return [nested(depth - 1)] if depth else []
 
 
 def is_running(pid: int) -> bool:
@@ -48,10 +53,14 @@ def is_running(pid: int) -> bool:
     return row.stdout.strip()[:1] not in ("", "Z")
 
 
-def test_our_client_and_our_server() -> None:
+@pytest.mark.parametrize(
+    ("era", "version"),
+    [(None, "2026-07-28"), (Era.MODERN, "2026-07-28"), (Era.HANDSHAKE, "2025-11-25")],
+)
+def test_our_client_and_our_server(era: Era | None, version: str) -> None:
     async def scenario(client: Client) -> None:
         assert (client.server_name, client.server_version) == ("example", "1.2.3")
-        assert (client.protocol_version, client.instructions) == ("2025-11-25", "Ask it.")
+        assert (client.protocol_version, client.instructions) == (version, "Ask it.")
         assert client.capabilities == {"tools": {"listChanged": False}}
         assert [tool["name"] for tool in await client.list_tools()][:2] == ["say", "fail"]
         said = await client.call_tool("say", {"text": "\u00fc", "times": 2})
@@ -64,9 +73,78 @@ def test_our_client_and_our_server() -> None:
         with pytest.raises(RequestFailed) as caught:
             await client.call_tool("nosuch", {})
         assert caught.value.code == -32602
-        assert await client.request("ping") == {}
 
-    meet(list(EXAMPLE), scenario)
+    meet(list(EXAMPLE), scenario, era=era)
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "server"),
+    [
+        ("modern", "2026-07-28", "modern"),
+        ("other_version", "2026-07-28", "modern"),
+        ("later_version", "2025-11-25", "fake"),
+        ("without_version", "2025-11-25", "fake"),
+        ("nervous", "2025-06-18", ""),
+        pytest.param("shy", "2025-11-25", "fake", marks=pytest.mark.ci),
+    ],
+)
+def test_the_era_is_found_out(kind: str, version: str, server: str) -> None:
+    async def scenario(client: Client) -> None:
+        assert (client.protocol_version, client.server_name) == (version, server)
+        told: Any = await client.request("x", {"_meta": {"a": 1}})
+        meta = told["heard"]["params"]["_meta"]
+        assert meta["a"] == 1
+        assert meta.get("io.modelcontextprotocol/protocolVersion", version) == version
+        assert ("io.modelcontextprotocol/clientInfo" in meta) is (server == "modern")
+
+    meet(fake(kind), scenario)
+
+
+@pytest.mark.parametrize("kind", ["later_version", "without_version", "nervous"])
+def test_an_era_that_is_insisted_on_and_not_spoken_is_told(kind: str) -> None:
+    with pytest.raises(ClientError):
+        asyncio.run(Client.start(fake(kind), cwd=str(ROOT), era=Era.MODERN))
+
+
+async def roots(params: Mapping[str, object]) -> Mapping[str, object]:
+    return {"roots": [], "asked": dict(params)}
+
+
+async def unable(params: Mapping[str, object]) -> Mapping[str, object]:
+    raise ValueError("the secret")
+
+
+def test_input_that_is_required_is_given_with_the_state_as_it_came() -> None:
+    async def scenario(client: Client) -> None:
+        result: Any = await client.request("tools/call", {"name": "x"})
+        capabilities = "io.modelcontextprotocol/clientCapabilities"
+        assert all(
+            each["params"]["_meta"][capabilities] == {"roots": {}} for each in result["told"]
+        )
+        given = {"a": {"roots": [], "asked": {}}, "b": {"roots": [], "asked": {"n": 1}}}
+        states = [each["params"].get("requestState") for each in result["told"]]
+        assert states == [None, "s1", None, ""]
+        inputs = [each["params"].get("inputResponses") for each in result["told"]]
+        assert inputs == [None, given, given, given]
+        assert len({each["id"] for each in result["told"]}) == 4
+
+    meet(fake("demanding"), scenario, answers={"roots/list": roots})
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"), [("demanding", "not given"), ("insatiable", "more than 10 times")]
+)
+def test_input_that_nobody_gives_ends_the_request(kind: str, text: str) -> None:
+    async def scenario(client: Client) -> None:
+        with pytest.raises(ClientError, match=text):
+            await client.request("tools/call", {"name": "x"})
+
+    meet(fake(kind), scenario)
+
+
+def test_only_what_servers_ask_can_be_answered() -> None:
+    with pytest.raises(ValueError, match="no server asks tools/list"):
+        asyncio.run(Client.connect(memory_pair()[0], answers={"tools/list": roots}))
 
 
 def test_the_same_over_memory() -> None:
@@ -95,8 +173,8 @@ def test_many_calls_at_once_find_their_answers() -> None:
 def test_noise_is_skipped_and_never_answered() -> None:
     async def scenario(client: Client) -> None:
         first, second = await client.request("one"), await client.request("two", {"a": 1})
-        assert first["heard"] == {"jsonrpc": "2.0", "id": 2, "method": "one"}
-        expected = {"jsonrpc": "2.0", "id": 3, "method": "two", "params": {"a": 1}}
+        assert first["heard"] == {"jsonrpc": "2.0", "id": 3, "method": "one"}
+        expected = {"jsonrpc": "2.0", "id": 4, "method": "two", "params": {"a": 1}}
         assert second["heard"] == expected
 
     meet(fake("noisy"), scenario)
@@ -105,11 +183,14 @@ def test_noise_is_skipped_and_never_answered() -> None:
 def test_a_server_may_ask() -> None:
     async def scenario(client: Client) -> None:
         result: Any = await client.request("x")
-        ping, roots = result["told"]
+        ping, listed, sampled, elicited = result["told"]
         assert ping == {"jsonrpc": "2.0", "id": "p", "result": {}}
-        assert roots["error"]["code"] == -32601
+        assert listed["result"] == {"roots": [], "asked": {"n": 1}}
+        assert sampled["error"]["code"] == -32601
+        assert elicited["error"] == {"code": -32603, "message": "Internal error"}
 
-    meet(fake("asking"), scenario)
+    answers = {"roots/list": roots, "elicitation/create": unable}
+    meet(fake("asking"), scenario, answers=answers)
 
 
 def test_all_pages_are_listed_and_a_circle_ends() -> None:
@@ -173,7 +254,7 @@ def test_a_server_that_dies_is_told_with_its_last_words() -> None:
 def test_a_killed_server_is_gone() -> None:
     async def scenario(client: Client) -> None:
         waiting = asyncio.create_task(client.call_tool("wait", {"seconds": 60}))
-        await client.request("ping")
+        await client.request("tools/list")
         client.kill()
         with pytest.raises(ServerGone) as caught:
             await waiting
@@ -195,7 +276,7 @@ def test_stderr_is_drained() -> None:
     [
         (fake("wordless"), ServerGone, "no credentials"),
         (fake("future"), ClientError, "2099-01-01"),
-        (fake("silent"), RequestTimedOut, "no answer to initialize"),
+        (fake("silent"), RequestTimedOut, "no answer to initialize within 1 s"),
         (["/no/such/program"], ServerGone, "No such file"),
     ],
     ids=["exits", "version", "silent", "missing"],
@@ -228,7 +309,7 @@ def test_without_an_event_loop() -> None:
         said = client.call_tool("say", {"text": "x"})
         assert said.structured == {"said": "x", "client": "sync"}
         client.notify("notifications/unknown")
-        assert client.request("ping") == {}
+        assert client.request("tools/list")["tools"]
         with pytest.raises(RequestTimedOut):
             client.call_tool("wait", {"seconds": 60}, timeout_s=0.05)
         pid = client.pid
@@ -242,10 +323,17 @@ def test_a_blocking_client_that_cannot_start_says_why() -> None:
         BlockingClient(fake("wordless"), cwd=str(ROOT))
 
 
-def test_text_that_is_not_unicode_is_refused_before_it_is_sent() -> None:
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [("\ud800", "not Unicode"), ("x" * 9_000_000, "too long"), (nested(200), "deeper than 128")],
+    ids=["lone surrogate", "long", "deep"],
+)
+def test_what_a_server_could_not_take_is_refused_before_it_is_sent(
+    text: object, problem: str
+) -> None:
     async def scenario(client: Client) -> None:
-        with pytest.raises(ClientError, match="not Unicode"):
-            await client.call_tool("say", {"text": "\ud800"})
-        await client.request("ping")
+        with pytest.raises(ClientError, match=problem):
+            await client.call_tool("say", {"text": text})
+        await client.request("tools/list")
 
     meet(list(EXAMPLE), scenario)

@@ -10,6 +10,7 @@ import pytest
 from convmem.protocol import (
     Call,
     Client,
+    Era,
     Field,
     Prompt,
     RequestFailed,
@@ -87,7 +88,7 @@ def ask(method: str, params: Mapping[str, Any] | None = None, **offered: Any) ->
         ours, theirs = memory_pair()
         server = Server("lib", "Lib", "1", [], **given)
         serving = asyncio.create_task(server.serve(theirs))
-        client = await Client.connect(ours)
+        client = await Client.connect(ours, era=Era.HANDSHAKE)
         try:
             if method == "capabilities":
                 return dict(client.capabilities)
