@@ -7,9 +7,8 @@ a lost snapshot and a clock that jumps change nothing that can be seen.
 
 import itertools
 import json
-import os
 from copy import deepcopy
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import settings
@@ -22,11 +21,19 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from convmem import ids
 from convmem.storage import MemoryDisk, Operation
 from tests.convmem.harness import Host, Refused
+from tests.convmem.model import (
+    Message,
+    Model,
+    changed,
+    drop_dangling_links,
+    history,
+    links_of,
+    reached,
+)
 from tests.convmem.strategies import any_text
-
-Message = dict[str, Any]
 
 CRASH_STATES_TRIED_MAX = 200
 WHOLE = {"limit": 1000, "max_bytes": 1_000_000}
@@ -44,16 +51,29 @@ labels = st.fixed_dictionaries(
         "tool_call_id": st.just("call"),
     },
 )
-clearable = st.sampled_from(["tags", "memory_tier", "memory_kind", "importance", "summary"])
+clearable = st.sampled_from(
+    ["tags", "memory_tier", "memory_kind", "importance", "summary", "relations"]
+)
 picks = st.integers(0, 10**6)
+
+
+class Bookmark(NamedTuple):
+    """A history read to one message: what was asked, the cursor, and the message it stands at."""
+
+    asked: dict[str, str]
+    cursor: str
+    anchor: str
 
 
 class MemoryMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.host = Host()
-        self.model: dict[str, Message] = {}
+        self.model: Model = {}
         self.greatest_id = ""
+        self.own_ids = itertools.count()
+        self.written: list[str] = []  # every id, in the order of writing
+        self.bookmarks: list[Bookmark] = []
 
     def teardown(self) -> None:
         self.compare(self.seen())
@@ -65,15 +85,20 @@ class MemoryMachine(RuleBasedStateMachine):
 
     # What is asked. Each gives the model as it is when the answer has come.
 
-    def write(self, session_id: str, content: str, metadata: Message, links: list[str]) -> None:
-        if links:
-            metadata = metadata | {
-                "relations": [{"type": "cites", "message_id": id_} for id_ in links[:2]],
-                "source_message_ids": links,
-            }
-        written = self.host.write(content, session_id, metadata=metadata)
-        assert written["message_id"] > self.greatest_id, "an id was given out twice or went back"
-        self.greatest_id = written["message_id"]
+    def write(
+        self,
+        session_id: str,
+        content: str,
+        metadata: Message,
+        links: list[str],
+        own_id: str | None = None,
+    ) -> None:
+        metadata = linked(metadata, links)
+        written = self.host.write(content, session_id, metadata=metadata, message_id=own_id)
+        if own_id is None:
+            assert written["message_id"] > self.greatest_id, "an id was given out twice"
+        self.greatest_id = max(self.greatest_id, written["message_id"])
+        self.written.append(written["message_id"])
         self.model[written["message_id"]] = {
             "message_id": written["message_id"],
             "session_id": session_id,
@@ -89,13 +114,7 @@ class MemoryMachine(RuleBasedStateMachine):
     def update(self, pick: int, content: str | None, metadata: Message, clear: list[str]) -> None:
         message = self.picked(pick)
         clear = [name for name in clear if name not in metadata]
-        wanted = deepcopy(message)
-        wanted["metadata"] |= metadata
-        for name in clear:
-            wanted["metadata"].pop(name, None)
-        wanted["metadata"].setdefault("memory_kind", "conversation")
-        if content is not None:
-            wanted["content"] = content
+        wanted = changed(message, content, metadata, clear)
         arguments: Message = {"metadata": metadata or None, "clear": clear or None}
         arguments |= {} if content is None else {"content": content}
         if not metadata and not clear and content is None:
@@ -119,10 +138,11 @@ class MemoryMachine(RuleBasedStateMachine):
         del self.model[message["message_id"]]
 
     def rebuild(self) -> None:
+        pointed_to = {link for message in self.model.values() for link in links_of(message)}
         answer = self.host.call("rebuild_index")
         assert answer["live"] == len(self.model)
-        for message in self.model.values():
-            drop_dangling_links(message["metadata"], set(self.model))
+        assert answer["dropped_links"] == len(pointed_to - self.model.keys())
+        drop_dangling_links(self.model)
 
     # The steps.
 
@@ -130,15 +150,29 @@ class MemoryMachine(RuleBasedStateMachine):
     def writing(self, session: str, content: str, metadata: Message, picks: list[int]) -> None:
         self.write(session, content, metadata, self.ids(picks))
 
+    @rule(session=sessions, content=contents, ahead_ms=st.integers(-100_000, 100_000))
+    def bringing_an_id(self, session: str, content: str, ahead_ms: int) -> None:
+        random = next(self.own_ids).to_bytes(ids.RANDOM_BYTES, "big")
+        own_id = ids.successor(ids.NO_ID, self.host.clock.now_ms + ahead_ms, random)
+        self.write(session, content, {}, [], ids.to_text(own_id))
+
     @precondition(lambda self: self.model)
     @rule(
         pick=picks,
         content=st.none() | contents,
         metadata=labels,
+        links=st.lists(picks, max_size=3),
         clear=st.lists(clearable, unique=True),
     )
-    def updating(self, pick: int, content: str | None, metadata: Message, clear: list[str]) -> None:
-        self.update(pick, content, metadata, clear)
+    def updating(
+        self,
+        pick: int,
+        content: str | None,
+        metadata: Message,
+        links: list[int],
+        clear: list[str],
+    ) -> None:
+        self.update(pick, content, linked(metadata, self.ids(links)), clear)
 
     @precondition(lambda self: self.model)
     @rule(pick=picks)
@@ -156,24 +190,70 @@ class MemoryMachine(RuleBasedStateMachine):
         arguments = {
             name: message[name] for name in ("session_id", "content", "message_id", "metadata")
         }
-        links = [*links_of(message["metadata"])]
-        if all(link in self.model for link in links):
+        if all(link in self.model for link in links_of(message)):
             assert self.host.write(**arguments)["created"] is False
         arguments["content"] += "!"
         self.refused("CONFLICT", "write_message", role="user", **arguments)
 
     @precondition(lambda self: self.model)
     @rule(pick=picks, ahead=st.integers(1, 3))
-    def updating_another_revision(self, pick: int, ahead: int) -> None:
+    def guarding(self, pick: int, ahead: int) -> None:
         message = self.picked(pick)
-        told = self.refused(
-            "CONFLICT",
-            "update_message",
-            message_id=message["message_id"],
-            expected_revision=message["revision"] + ahead,
-            content="never",
-        )
-        assert told["current_revision"] == message["revision"]
+        other = {
+            "message_id": message["message_id"],
+            "expected_revision": message["revision"] + ahead,
+        }
+        for told in (
+            self.refused("CONFLICT", "update_message", **other, content="never"),
+            self.refused("CONFLICT", "delete_message", **other),
+        ):
+            assert told["current_revision"] == message["revision"]
+        other = {"message_id": message["message_id"], "session_id": "never"}
+        self.refused("CONFLICT", "delete_message", **other)
+
+    @precondition(lambda self: self.model)
+    @rule(pick=picks, before=st.integers(0, 3), after=st.integers(0, 3), depth=st.integers(0, 2))
+    def looking_around(self, pick: int, before: int, after: int, depth: int) -> None:
+        message = self.picked(pick)
+        start = message["message_id"]
+        asked = {"message_id": start, "before": before, "after": after, "relation_depth": depth}
+        reply = self.host.read("context", **asked, max_bytes=WHOLE["max_bytes"])
+        session = history(self.model, message["session_id"])
+        place = session.index(message)
+        assert reply["message"] == message
+        assert reply["before"] == session[max(0, place - before) : place]
+        assert reply["after"] == session[place + 1 : place + 1 + after]
+        related = reached(self.model, start, depth)
+        gone = related.keys() - self.model.keys()
+        assert set(reply.get("missing_message_ids", [])) == gone
+        assert {item["message_id"]: item["depth"] for item in reply["related"]} == {
+            id_: distance for id_, distance in related.items() if id_ in self.model
+        }
+
+    @precondition(lambda self: self.model)
+    @rule(pick=picks, order=st.sampled_from(["oldest_first", "newest_first"]))
+    def opening_a_history(self, pick: int, order: str) -> None:
+        asked = {"session_id": self.picked(pick)["session_id"], "order": order}
+        page = self.host.read("history", **asked, limit=1)
+        if "next_cursor" in page:
+            anchor = page["messages"][0]["message_id"]
+            self.bookmarks.append(Bookmark(asked, page["next_cursor"], anchor))
+
+    @precondition(lambda self: self.bookmarks)
+    @rule(pick=picks)
+    def reading_on(self, pick: int) -> None:
+        """A page begins where the one before ended, whatever was done since."""
+        mark = self.bookmarks.pop(pick % len(self.bookmarks))
+        session = history(self.model, mark.asked["session_id"])
+        place = self.written.index(mark.anchor)
+        later = [m for m in session if self.written.index(m["message_id"]) > place]
+        earlier = [m for m in session[::-1] if self.written.index(m["message_id"]) < place]
+        expected = later if mark.asked["order"] == "oldest_first" else earlier
+        page = self.page_or_code("history", **mark.asked, **WHOLE, cursor=mark.cursor)
+        if mark.anchor in self.model:
+            assert page == expected
+        else:  # only until a rebuild does a cursor stand on a deleted message
+            assert page in (expected, "STALE_CURSOR" if session else "NOT_FOUND")
 
     @rule(milliseconds=st.integers(-100_000, 100_000))
     def jumping_clock(self, milliseconds: int) -> None:
@@ -206,6 +286,7 @@ class MemoryMachine(RuleBasedStateMachine):
 
         disk: MemoryDisk = self.host.disk
         before, greatest_before = deepcopy(self.model), self.greatest_id
+        ids_before = set(self.written)
         disk.hook = remember
         match kind:
             case "write":
@@ -222,8 +303,9 @@ class MemoryMachine(RuleBasedStateMachine):
         states = left or list(itertools.islice(disk.crash_states(), CRASH_STATES_TRIED_MAX))
         self.start_on(states[data.draw(st.integers(0, len(states) - 1))])
         seen = self.seen()
-        if interrupted and seen == in_order(before):
+        if interrupted and seen == list(before.values()):
             self.model, self.greatest_id = before, greatest_before
+            self.written = [id_ for id_ in self.written if id_ in ids_before]
         self.compare(seen)
 
     @invariant()
@@ -252,6 +334,13 @@ class MemoryMachine(RuleBasedStateMachine):
         assert refused.value.code == code
         return refused.value.told
 
+    def page_or_code(self, view: str, **arguments: Any) -> Any:
+        """The messages of a page, or the code it is refused with."""
+        try:
+            return self.host.read(view, **arguments)["messages"]
+        except Refused as refused:
+            return refused.code
+
     def seen(self) -> list[Message]:
         """Every message, in the order of writing, as the export and the histories show it."""
         lines = [line for page in self.host.pages("export", "lines", **WHOLE) for line in page]
@@ -275,37 +364,22 @@ class MemoryMachine(RuleBasedStateMachine):
         return messages
 
     def compare(self, seen: list[Message]) -> None:
-        assert seen == in_order(self.model)
+        assert seen == list(self.model.values())
 
 
-def in_order(model: dict[str, Message]) -> list[Message]:
-    return list(model.values())
+def linked(metadata: Message, targets: list[str]) -> Message:
+    """The metadata with links to messages, if there are any to link to."""
+    if not targets:
+        return metadata
+    relations = [{"type": "cites", "message_id": target} for target in targets[:2]]
+    return metadata | {"relations": relations, "source_message_ids": targets}
 
 
 def without_snapshots(files: dict[str, bytes]) -> dict[str, bytes]:
     return {name: data for name, data in files.items() if not name.endswith(".cvs")}
 
 
-def links_of(metadata: Message) -> list[str]:
-    related = [relation["message_id"] for relation in metadata.get("relations", [])]
-    return [*related, *metadata.get("source_message_ids", [])]
-
-
-def drop_dangling_links(metadata: Message, there: set[str]) -> None:
-    kept = {
-        "relations": [r for r in metadata.get("relations", []) if r["message_id"] in there],
-        "source_message_ids": [s for s in metadata.get("source_message_ids", []) if s in there],
-    }
-    for name, links in kept.items():
-        if links:
-            metadata[name] = links
-        else:
-            metadata.pop(name, None)
-
-
-EXAMPLES = 600 if os.environ.get("CONVMEM_TEST_ALL") else 100
-
-
-def test_the_tools_do_what_a_dictionary_would() -> None:
-    chosen = settings(max_examples=EXAMPLES, stateful_step_count=25)
+@pytest.mark.parametrize("examples", [300, pytest.param(3000, marks=pytest.mark.ci)])
+def test_the_tools_do_what_a_dictionary_would(examples: int) -> None:
+    chosen = settings(max_examples=examples, stateful_step_count=30)
     run_state_machine_as_test(MemoryMachine, settings=chosen)

@@ -62,6 +62,20 @@ class TestWhatCounts:
         }
         assert host.call("rebuild_index")["rebuilt"] is False
 
+    @pytest.mark.parametrize("field", ["relations", "source_message_ids"])
+    def test_a_link_that_was_replaced_is_none(self, host: Host, field: str) -> None:
+        one, two = (host.write()["message_id"] for _ in range(2))
+
+        def to(target: str) -> dict[str, Any]:
+            link = {"type": "cites", "message_id": target}
+            return {field: [link if field == "relations" else target]}
+
+        message_id = host.write(metadata=to(one))["message_id"]
+        update(host, message_id, 1, metadata=to(two))
+        assert host.read("context", message_id=one)["related"] == []
+        host.call("delete_message", message_id=one)
+        assert host.call("rebuild_index")["dropped_links"] == 0
+
     @pytest.mark.parametrize("snapshot", [True, False], ids=["with", "without"])
     @pytest.mark.parametrize("rebuild", [True, False], ids=["rebuilt", "as it is"])
     def test_the_greatest_id_counts_though_its_message_is_gone(
