@@ -1,4 +1,4 @@
-"""Durable, searchable conversation memory for MCP hosts."""
+"""Durable conversation memory for MCP hosts."""
 
 from pathlib import Path
 

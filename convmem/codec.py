@@ -135,6 +135,10 @@ def _decode_put(payload: bytes) -> PutMessage:
         session_len, tool_call_id_len, summary_len, tags, relations, sources,
         presence, writer_len, content_len,
     ) = _PUT.unpack_from(payload)  # fmt: skip
+    if (tool_call_id_len and not presence & _HAS_TOOL_CALL_ID) or (
+        summary_len and not presence & _HAS_SUMMARY
+    ):
+        raise InvalidRecord("a text that the record says it does not have")
     if tool_call_id_len or tags or relations or sources or presence:
         reader = _Reader(payload, _PUT.size)
         session_id = reader.text(session_len)

@@ -84,7 +84,7 @@ def _write(
         row = state.messages.row(command.message_id)
         if row is not None:
             return _repeat(state, row, command)
-        _check_not_ahead(command.message_id, now_ms)
+        _check_brought_id(command.message_id, now_ms)
     _check_links(state, command.metadata)
     message = Message(
         message_id=command.message_id or new_id(),
@@ -110,7 +110,8 @@ def _repeat(state: State, row: int, command: operations.WriteMessage) -> Settled
     if asked != (stored.session_id, stored.role, stored.content, stored.metadata):
         raise Refusal(
             Code.CONFLICT,
-            f"message_id {name} is taken by another message; leave it out to have a new one",
+            f"message_id {name} is taken by another message, or by this one before it changed; "
+            "leave it out to have a new one",
             message_id=name,
             current_revision=stored.revision,
         )
@@ -162,8 +163,10 @@ def _expected_row(state: State, message_id: bytes, expected_revision: int | None
     return row
 
 
-def _check_not_ahead(message_id: bytes, now_ms: int) -> None:
-    """A far future id would drag every later id along with it."""
+def _check_brought_id(message_id: bytes, now_ms: int) -> None:
+    """The id of zeros means no id; a far future one would drag every later id along with it."""
+    if message_id == ids.NO_ID:
+        raise Refusal(Code.INVALID_ARGUMENT, "message_id: the ULID of zeros is no message's")
     ahead_ms = ids.timestamp_ms(message_id) - now_ms
     if ahead_ms > MESSAGE_ID_AHEAD_MS_MAX:
         raise Refusal(

@@ -13,7 +13,6 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,19 +80,24 @@ class Engine:
 
     async def query(self, query: Query) -> JsonObject:
         """Answer a query from the state as last applied. Raises Refusal."""
+        if self._closed:
+            raise Refusal(Code.BUSY, "the server is shutting down")
         return self._ledger.answer(query)
 
     async def close(self) -> None:
         """Finish the writes that were accepted, save a snapshot, let go of the store."""
         self._closed = True
-        if self._committer is not None:
-            await self._committer
-        if self._snapshot is not None:
-            await self._snapshot
-        with suppress(Refusal):  # the next start replays more; nothing is lost
-            await asyncio.to_thread(self._ledger.snapshot())
-        self._writer.shutdown()
-        self._ledger.close()
+        try:
+            if self._committer is not None:
+                await self._committer
+            if self._snapshot is not None:
+                await self._snapshot
+            self._begin_snapshot()
+            if self._snapshot is not None:
+                await self._snapshot
+        finally:
+            self._writer.shutdown()
+            self._ledger.close()
 
     async def _commit(self) -> None:
         try:
@@ -103,22 +107,35 @@ class Engine:
                 elif batch := self._next_batch():
                     await self._commit_batch(batch)
                 if self._ledger.snapshot_due and self._snapshot is None:
-                    self._snapshot = asyncio.create_task(self._save(self._ledger.snapshot()))
+                    self._begin_snapshot()
+        except Exception as error:  # a mistake of ours: but nobody may wait for ever
+            self._ledger.last_error = f"the commit loop failed: {error!r}"
+            while self._waiting:
+                self._waiting.popleft().fail(error)
         finally:
             self._committer = None
 
-    async def _save(self, snapshot: Callable[[], None]) -> None:
-        """Write a snapshot beside the writes that go on."""
+    def _begin_snapshot(self) -> None:
+        """Take a picture of the state, now, and write it beside the writes that go on."""
         try:
-            with suppress(Refusal):  # health tells that there is none
-                await asyncio.to_thread(snapshot)
+            write = self._ledger.snapshot()
+        except Exception as error:
+            self._ledger.last_error = f"no snapshot could be taken: {error}"
+        else:
+            self._snapshot = asyncio.create_task(self._save(write))
+
+    async def _save(self, write: Callable[[], None]) -> None:
+        try:
+            await asyncio.to_thread(write)
+        except Exception as error:  # the next start replays more; nothing is lost
+            self._ledger.last_error = f"no snapshot could be written: {error}"
         finally:
             self._snapshot = None
 
     async def _rebuild(self, waiting: _Waiting) -> None:
-        """Compact the log. Writes wait until the new one is in use, reads do not."""
-        if self._snapshot is not None:
-            await self._snapshot
+        """Compact the log. Writes wait until all is done, reads do not."""
+        if waiting.answer.done():  # cancelled before it was begun
+            return
         loop = asyncio.get_running_loop()
         before = self._ledger.log_bytes
 
@@ -127,11 +144,15 @@ class Engine:
                 asyncio.run_coroutine_threadsafe(waiting.on_progress(done, total), loop)
 
         try:
+            if self._snapshot is not None:
+                await self._snapshot
             rebuilt = await loop.run_in_executor(self._writer, self._ledger.compact, on_progress)
             if rebuilt is not None:
                 self._ledger.switch(rebuilt)
                 await asyncio.to_thread(self._ledger.retire)
-                await self._save(self._ledger.snapshot())
+                self._begin_snapshot()
+                if self._snapshot is not None:
+                    await self._snapshot
         except Exception as error:
             waiting.fail(error)
             return
@@ -190,10 +211,10 @@ class Engine:
             return None
         try:
             decided = self._ledger.decide(command)
+            if isinstance(decided, Settled):
+                waiting.succeed(decided.answer)
+                return None
+            return _Write(waiting, decided, Record(*codec.encode(decided.record)))
         except Exception as error:
             waiting.fail(error)
             return None
-        if isinstance(decided, Settled):
-            waiting.succeed(decided.answer)
-            return None
-        return _Write(waiting, decided, Record(*codec.encode(decided.record)))

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 
 class Code(StrEnum):
-    """Who must act: the caller (first six), anyone in a moment, or the operator (last four)."""
+    """Who must act: the caller (to STALE_CURSOR), nobody, in a moment (BUSY), or the operator."""
 
     INVALID_ARGUMENT = "INVALID_ARGUMENT"
     NOT_FOUND = "NOT_FOUND"
@@ -24,7 +24,9 @@ class Code(StrEnum):
 
 
 class Refusal(Exception):
-    """A request that was understood and not granted. Nothing was changed."""
+    """A request that was not granted. What it asked for may be trusted not to have happened,
+    but where a write failed in the middle: then the store takes no more writes.
+    """
 
     def __init__(self, code: Code, message: str, **details: object) -> None:
         super().__init__(message)

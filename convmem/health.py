@@ -6,16 +6,22 @@ from dataclasses import asdict
 import numpy
 
 from convmem import __version__, ids
+from convmem.limits import HEALTH_NAMES_MAX
 from convmem.operations import JsonObject
 from convmem.state import State
 from convmem.state.overview import live_messages
 from convmem.storage import Adopted, Clean, Created, Cut, Recovery, StoreStatus, Unusable
 
 
-def health(state: State, store: StoreStatus, directory: str) -> JsonObject:
-    """The health of an open store. Sizes are bytes."""
+def health(
+    state: State, store: StoreStatus, directory: str, failed: str | None, last_error: str | None
+) -> JsonObject:
+    """The health of an open store. Sizes are bytes.
+
+    ``failed`` is why it takes no more writes, ``last_error`` what work in the background met.
+    """
     report: JsonObject = {
-        "status": "failed" if store.failed else "ok",
+        "status": "failed" if failed else "ok",
         "messages": len(state.messages) - state.messages.deleted,
         "deleted": state.messages.deleted,
         "sessions": int(numpy.count_nonzero(live_messages(state.messages, len(state.sessions)))),
@@ -25,10 +31,10 @@ def health(state: State, store: StoreStatus, directory: str) -> JsonObject:
             "generation": store.generation,
             "next_seq": store.next_seq,
             "log_bytes": store.log_bytes,
-            "strange_files": list(store.strange_names),
+            "strange_files": _some(store.strange_names),
             "quarantine": {"files": store.quarantine_files, "bytes": store.quarantine_bytes},
             "snapshot": _snapshot(store),
-            "removed_at_open": list(store.removed),
+            "removed_at_open": _some(store.removed),
         },
         "recovery": _recovery(store.recovery),
         "log_io": asdict(store.log_io),
@@ -42,9 +48,18 @@ def health(state: State, store: StoreStatus, directory: str) -> JsonObject:
     }
     if store.hazards:
         report["warnings"] = [f"{hazard.kind.value} ({hazard.detail})" for hazard in store.hazards]
-    if store.failed:
-        report["failed"] = store.failed
+    if failed:
+        report["failed"] = failed
+    if last_error:
+        report["last_error"] = last_error
     return report
+
+
+def _some(names: tuple[str, ...]) -> list[str]:
+    """The first of the names, and how many more there are."""
+    left_out = len(names) - HEALTH_NAMES_MAX
+    more = [f"and {left_out} more"] if left_out > 0 else []
+    return [*names[:HEALTH_NAMES_MAX], *more]
 
 
 def _snapshot(store: StoreStatus) -> JsonObject:

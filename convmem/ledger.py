@@ -30,6 +30,7 @@ from convmem.storage import (
     OsDisk,
     StorageError,
     Store,
+    StoreFailed,
     StoreLocked,
 )
 from convmem.storage import Record as LogRecord
@@ -64,10 +65,13 @@ class Ledger:
         self._replica = Replica(self._read)
         with _refusals():
             self._store = Store.open(disk, environment, self._replica, allow_network=allow_network)
+        self._diverged: str | None = None
+        self.last_error: str | None = None  # of work that nobody waits for, as snapshots
         self._last_id = self._state.last_id  # and of every id given out since
 
     def decide(self, command: MessageCommand) -> Granted | Settled:
         """What a command leads to. Raises Refusal."""
+        self._refuse_diverged()
         now_ms = self._environment.now_ms()
 
         def new_id() -> bytes:
@@ -86,14 +90,31 @@ class Ledger:
             return self._store.append(records)
 
     def apply(self, record: Record, entry: Entry) -> None:
-        """Take a durable record into the state."""
-        self._replica.apply(record, entry)
+        """Take a durable record into the state.
+
+        Should that fail, log and state differ from then on: nothing more is decided on the
+        state, and no snapshot is taken of it. Raises Refusal.
+        """
+        try:
+            self._replica.apply(record, entry)
+        except Exception as error:
+            self._diverged = (
+                f"a record that is safe in the log could not be applied ({type(error).__name__}); "
+                "restart the server"
+            )
+            raise Refusal(Code.STORE_FAILED, self._diverged) from error
+
+    def _refuse_diverged(self) -> None:
+        if self._diverged is not None:
+            raise Refusal(Code.STORE_FAILED, self._diverged)
 
     def answer(self, query: Query) -> JsonObject:
         """Answer a query from the state as last applied. Raises Refusal."""
         with _refusals():
             if isinstance(query, ReadHealth):
-                return health(self._state, self._store.status(), self._disk.path)
+                status = self._store.status()
+                failed = status.failed or self._diverged
+                return health(self._state, status, self._disk.path, failed, self.last_error)
             return views.answer(self._state, query)
 
     @property
@@ -106,6 +127,7 @@ class Ledger:
 
         The writing blocks and raises Refusal, which hurts nothing but the next start.
         """
+        self._refuse_diverged()
         position = self._store.position()
         sections = self._replica.sections()
         counts = (self.live, 0)
@@ -122,6 +144,7 @@ class Ledger:
         Blocks, in the thread that appends; nothing may be applied until it is done.
         ``on_progress`` is told the messages written and their number. Raises Refusal.
         """
+        self._refuse_diverged()
         with _refusals():
             found = compaction.dead(self._state)
             if not found:
@@ -132,7 +155,7 @@ class Ledger:
             compacted = self._store.compact(
                 (LogRecord(*codec.encode(record)) for record in records),
                 (live, 0),
-                expected_bytes=self._store.position().offset,
+                expected_bytes=min(self.log_bytes, self._state.live_bytes()),
                 on_entry=replica.replay,
                 progress=lambda done: on_progress(min(done, live), live),
             )
@@ -199,5 +222,7 @@ def _refusals() -> Iterator[None]:
             file=error.name,
             offset=error.offset,
         ) from error
+    except StoreFailed as error:
+        raise Refusal(Code.STORE_FAILED, f"{error}; restart the server") from error
     except StorageError as error:
         raise Refusal(Code.STORE_FAILED, str(error)) from error

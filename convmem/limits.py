@@ -43,6 +43,12 @@ REPLY_LINE_BYTES_MAX = 8 << 20
 PAGE_ITEMS_DEFAULT = 50
 PAGE_ITEMS_MAX = 1000
 
+# Files that a health report names of a kind: a folder may hold thousands.
+HEALTH_NAMES_MAX = 20
+
+# What a message takes in a log beside its content: some 130 bytes, and metadata where it is set.
+RECORD_BYTES_BESIDE_CONTENT = 512
+
 # What a person types to be reminded of something.
 TOPIC_BYTES_MAX = 1024
 

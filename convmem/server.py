@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from convmem.operations import Command, JsonObject, Query
 
 INSTRUCTIONS = (
-    "convmem is the user's local, durable memory of conversations, shared by their assistants. "
+    "convmem is the user's local, durable memory of conversations. "
     "Store what should outlast this conversation with write_message, one message a call, the "
     "same session_id for one conversation. Before answering about earlier conversations, look "
     "with read_messages: view 'sessions' lists them, view 'history' reads one. "
@@ -105,13 +105,13 @@ class OpeningMemory:
         if self._opening is None:
             opening = asyncio.to_thread(_open_engine, self._data_dir, self._allow_network)
             self._opening = asyncio.create_task(opening)
-        attempt = self._opening
-        try:
-            return await asyncio.shield(attempt)
-        except Exception:
-            if self._opening is attempt:  # the next call tries again
-                self._opening = None
-            raise
+            self._opening.add_done_callback(self._forget_if_failed)
+        return await asyncio.shield(self._opening)
+
+    def _forget_if_failed(self, attempt: "asyncio.Task[Engine]") -> None:
+        """The next call tries again, also where nobody waited for this attempt any more."""
+        if attempt is self._opening and (attempt.cancelled() or attempt.exception()):
+            self._opening = None
 
 
 def _open_engine(data_dir: Path | None, allow_network: bool) -> "Engine":

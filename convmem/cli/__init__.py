@@ -25,7 +25,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit status."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     given, server = _split_server(given)
-    options = _parser().parse_args(given)
+    parser = _parser()
+    options = parser.parse_args(given)
+    if server and options.command not in ("tools", "call"):
+        parser.error(f"{options.command} takes nothing after --: {' '.join(server)}")
     if options.command == "serve":
         from convmem.server import serve
 
@@ -72,7 +75,7 @@ def _split_server(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="convmem", description="Durable, searchable conversation memory for MCP hosts."
+        prog="convmem", description="Durable conversation memory for MCP hosts."
     )
     parser.add_argument("--version", action="version", version=f"convmem {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
@@ -104,7 +107,7 @@ def _add_demo(commands: Commands) -> None:
     demo = commands.add_parser("demo", help="write, kill -9, restart, read back: see it work")
     demo.add_argument(
         "--data-dir",
-        type=Path,
+        type=_directory,
         metavar="DIR",
         help="where to keep the demo's memory; a new temporary folder unless given",
     )
@@ -145,7 +148,7 @@ def _add_tools_and_call(commands: Commands) -> None:
 def _add_data_dir(command: argparse.ArgumentParser, meaning: str) -> None:
     command.add_argument(
         "--data-dir",
-        type=Path,
+        type=_directory,
         metavar="DIR",
         default=os.environ.get("CONVMEM_DATA_DIR") or None,
         help=f"{meaning} (or set CONVMEM_DATA_DIR)",
@@ -153,6 +156,17 @@ def _add_data_dir(command: argparse.ArgumentParser, meaning: str) -> None:
 
 
 def _client_id(name: str) -> str:
-    if len(name.encode(errors="surrogateescape")) > CLIENT_ID_BYTES_MAX:
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError:
+        raise argparse.ArgumentTypeError(f"not Unicode: {name!r}") from None
+    if size > CLIENT_ID_BYTES_MAX:
         raise argparse.ArgumentTypeError(f"longer than {CLIENT_ID_BYTES_MAX} bytes: {name!r}")
     return name
+
+
+def _directory(text: str) -> Path:
+    """A folder by its full path: hosts expand no ``~`` and start us anywhere."""
+    if not text:
+        raise argparse.ArgumentTypeError("an empty path names no folder")
+    return Path(text).expanduser().absolute()

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from convmem.errors import InvalidRecord
 from convmem.ids import ID_BYTES, NO_ID
+from convmem.limits import RECORD_BYTES_BESIDE_CONTENT
 from convmem.message import NO_METADATA, Message, Relation
 from convmem.records import (
     DeleteMessage,
@@ -25,7 +26,7 @@ from convmem.records import (
     updated,
 )
 from convmem.state.links import LinkKind, LinkTable
-from convmem.state.messages import MessageTable
+from convmem.state.messages import DELETED, MessageTable
 from convmem.state.patches import PatchTable
 from convmem.state.sessions import SessionTable
 
@@ -88,6 +89,12 @@ class State:
     def session_of(self, row: int) -> str:
         """The session that a message belongs to."""
         return self.sessions.name(int(self.messages.column("session")[row]))
+
+    def live_bytes(self) -> int:
+        """About what a log of the messages that are there would take."""
+        live = self.messages.column("flags") & DELETED == 0
+        content_bytes = int(self.messages.column("content_bytes")[live].sum(dtype=np.int64))
+        return content_bytes + int(np.count_nonzero(live)) * RECORD_BYTES_BESIDE_CONTENT
 
     def memory_bytes(self) -> int:
         """What the state occupies, as allocated."""

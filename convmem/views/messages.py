@@ -11,7 +11,7 @@ from convmem.views.rows import anchor_row, found_row
 def history(state: State, query: ReadHistory) -> JsonObject:
     """The messages of a session, after the cursor. Rows of deleted messages may be anchors."""
     rows = state.live_rows_of(query.session_id)
-    if not len(rows):
+    if not len(rows) and query.cursor is None:
         raise Refusal(
             Code.NOT_FOUND,
             f"session_id: there is no message in session {query.session_id!r}; "

@@ -104,3 +104,21 @@ def test_a_server_that_does_not_start_is_told_apart() -> None:
 
 def test_the_version_is_told() -> None:
     assert run("--version").stdout == f"convmem {__version__}\n"
+
+
+def test_words_that_serve_does_not_take_are_refused(tmp_path: Path) -> None:
+    refused = run("serve", "--data-dir", str(tmp_path), "--", "junk")
+    assert refused.returncode == 2
+    assert "takes nothing after --: junk" in refused.stderr
+
+
+def test_a_data_directory_must_have_a_name() -> None:
+    refused = run("check", "--data-dir", "")
+    assert refused.returncode == 2
+    assert "an empty path names no folder" in refused.stderr
+
+
+def test_a_tilde_that_no_shell_expanded_is_the_home_folder(tmp_path: Path) -> None:
+    shown = run("demo", "--data-dir", "~/memory", HOME=str(tmp_path), USERPROFILE=str(tmp_path))
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert list((tmp_path / "memory").glob("log-*"))

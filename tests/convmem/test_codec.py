@@ -1,5 +1,7 @@
 """Records survive the trip to bytes and back; bytes that cannot be a record are refused."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,6 +30,7 @@ PLAIN_BYTES = (
     + bytes.fromhex("01000000 01000000 0100 0000 0000 00 00 00 00 03 00 03000000")
     + b"scliH\xc3\xa9"
 )
+PRESENCE_AT = 49
 
 
 def test_a_plain_message_has_these_bytes() -> None:
@@ -68,6 +71,16 @@ def test_a_word_or_number_that_does_not_exist_is_refused(offset: int, value: int
     damaged[offset] = value
     with pytest.raises(InvalidRecord):
         decode(RecordType.PUT_MESSAGE, bytes(damaged))
+
+
+@pytest.mark.parametrize("field", ["tool_call_id", "summary"])
+def test_a_text_that_the_record_says_it_does_not_have_is_refused(field: str) -> None:
+    metadata = Metadata(**{field: "there"})
+    record_type, payload = encode(PutMessage(replace(PLAIN, metadata=metadata)))
+    damaged = bytearray(payload)
+    damaged[PRESENCE_AT] = 0
+    with pytest.raises(InvalidRecord, match="does not have"):
+        decode(record_type, bytes(damaged))
 
 
 def test_the_largest_message_fits_a_frame() -> None:

@@ -71,7 +71,8 @@ class MemoryMachine(RuleBasedStateMachine):
         self.host = Host()
         self.model: Model = {}
         self.greatest_id = ""
-        self.own_ids = itertools.count()
+        # So far apart that none is met by counting on from an id that was given out.
+        self.own_ids = itertools.count(1 << 40, 1 << 40)
         self.written: list[str] = []  # every id, in the order of writing
         self.bookmarks: list[Bookmark] = []
 

@@ -164,6 +164,7 @@ class TestRepetition:
         ({"content": 5}, "INVALID_ARGUMENT", "content"),
         ({"content": "x" * (limits.CONTENT_BYTES_MAX + 1)}, "INVALID_ARGUMENT", "1048576"),
         ({"message_id": "x" * 26}, "INVALID_ARGUMENT", "message_id"),
+        ({"message_id": "0" * 26}, "INVALID_ARGUMENT", "zeros"),
         ({"metadata": {"tags": ["a", "b", "a"]}}, "INVALID_ARGUMENT", "tags[2]"),
         ({"metadata": {"tags": ["t" * 129]}}, "INVALID_ARGUMENT", "128"),
         ({"metadata": {"tags": [str(n) for n in range(33)]}}, "INVALID_ARGUMENT", "32"),
