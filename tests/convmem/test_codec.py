@@ -73,9 +73,8 @@ def test_a_word_or_number_that_does_not_exist_is_refused(offset: int, value: int
         decode(RecordType.PUT_MESSAGE, bytes(damaged))
 
 
-@pytest.mark.parametrize("field", ["tool_call_id", "summary"])
-def test_a_text_that_the_record_says_it_does_not_have_is_refused(field: str) -> None:
-    metadata = Metadata(**{field: "there"})
+@pytest.mark.parametrize("metadata", [Metadata(tool_call_id="there"), Metadata(summary="there")])
+def test_a_text_that_the_record_says_it_does_not_have_is_refused(metadata: Metadata) -> None:
     record_type, payload = encode(PutMessage(replace(PLAIN, metadata=metadata)))
     damaged = bytearray(payload)
     damaged[PRESENCE_AT] = 0
