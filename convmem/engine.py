@@ -19,9 +19,17 @@ from pathlib import Path
 from convmem import codec
 from convmem.commands import Granted, Settled, touched_ids
 from convmem.errors import Code, Refusal
+from convmem.index_thread import IndexThread
 from convmem.ledger import Ledger
 from convmem.memory import OnProgress
-from convmem.operations import Command, JsonObject, MessageCommand, Query, RebuildIndex
+from convmem.operations import (
+    Command,
+    JsonObject,
+    MessageCommand,
+    Query,
+    RebuildIndex,
+    SearchMessages,
+)
 from convmem.storage import BATCH_BYTES_MAX, Record, batch_record_bytes
 
 
@@ -60,7 +68,9 @@ class Engine:
         self._waiting: deque[_Waiting] = deque()
         self._committer: asyncio.Task[None] | None = None
         self._snapshot: asyncio.Task[None] | None = None
+        self._index_thread = IndexThread(ledger)
         self._closed = False
+        self._index_thread.start()
 
     @classmethod
     def open(cls, data_dir: Path, allow_network: bool = False) -> "Engine":
@@ -82,6 +92,8 @@ class Engine:
         """Answer a query from the state as last applied. Raises Refusal."""
         if self._closed:
             raise Refusal(Code.BUSY, "the server is shutting down")
+        if isinstance(query, SearchMessages):
+            await self._index_thread.done_in_time()
         return self._ledger.answer(query)
 
     async def close(self) -> None:
@@ -92,6 +104,7 @@ class Engine:
                 await self._committer
             if self._snapshot is not None:
                 await self._snapshot
+            await self._index_thread.close()
             self._begin_snapshot()
             if self._snapshot is not None:
                 await self._snapshot
@@ -106,6 +119,7 @@ class Engine:
                     await self._rebuild(self._waiting.popleft())
                 elif batch := self._next_batch():
                     await self._commit_batch(batch)
+                self._index_thread.start()
                 if self._ledger.snapshot_due and self._snapshot is None:
                     self._begin_snapshot()
         except Exception as error:  # a mistake of ours: but nobody may wait for ever
@@ -146,6 +160,7 @@ class Engine:
         try:
             if self._snapshot is not None:
                 await self._snapshot
+            await self._index_thread.done()  # it would go on reading the old log
             rebuilt = await loop.run_in_executor(self._writer, self._ledger.compact, on_progress)
             if rebuilt is not None:
                 self._ledger.switch(rebuilt)

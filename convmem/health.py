@@ -6,6 +6,7 @@ from dataclasses import asdict
 import numpy
 
 from convmem import __version__, ids
+from convmem.indexer import Indexer
 from convmem.limits import HEALTH_NAMES_MAX
 from convmem.operations import JsonObject
 from convmem.state import State
@@ -14,7 +15,12 @@ from convmem.storage import Adopted, Clean, Created, Cut, Recovery, StoreStatus,
 
 
 def health(
-    state: State, store: StoreStatus, directory: str, failed: str | None, last_error: str | None
+    state: State,
+    indexer: Indexer,
+    store: StoreStatus,
+    directory: str,
+    failed: str | None,
+    last_error: str | None,
 ) -> JsonObject:
     """The health of an open store. Sizes are bytes.
 
@@ -39,7 +45,8 @@ def health(
         "recovery": _recovery(store.recovery),
         "log_io": asdict(store.log_io),
         "snapshot_io": asdict(store.snapshot_io),
-        "memory_bytes": {"state": state.memory_bytes()},
+        "search": {"mode": "lexical", "not_indexed": indexer.backlog},
+        "memory_bytes": {"state": state.memory_bytes(), "search": indexer.memory_bytes()},
         "versions": {
             "convmem": __version__,
             "python": platform.python_version(),

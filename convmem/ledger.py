@@ -15,7 +15,8 @@ from convmem import codec, compaction, host, ids, views
 from convmem.commands import Granted, Settled, decide
 from convmem.errors import Code, InvalidRecord, Refusal
 from convmem.health import health
-from convmem.operations import JsonObject, MessageCommand, Query, ReadHealth
+from convmem.indexer import Indexer
+from convmem.operations import JsonObject, MessageCommand, Query, ReadHealth, SearchMessages
 from convmem.records import Place, Record
 from convmem.replica import Replica
 from convmem.state import State
@@ -109,13 +110,43 @@ class Ledger:
             raise Refusal(Code.STORE_FAILED, self._diverged)
 
     def answer(self, query: Query) -> JsonObject:
-        """Answer a query from the state as last applied. Raises Refusal."""
+        """Answer a query from the state as last applied. Raises Refusal.
+
+        A search indexes on its way what is not indexed yet; not while ``catch_up`` does.
+        """
         with _refusals():
             if isinstance(query, ReadHealth):
                 status = self._store.status()
                 failed = status.failed or self._diverged
-                return health(self._state, status, self._disk.path, failed, self.last_error)
+                return health(
+                    self._state, self._indexer, status, self._disk.path, failed, self.last_error
+                )
+            if isinstance(query, SearchMessages):
+                self._indexer.catch_up()()
+                return views.search(self._state, self._indexer.index, query)
             return views.answer(self._state, query)
+
+    @property
+    def is_index_far_behind(self) -> bool:
+        """Whether so much is not indexed that a search should not do it on its way."""
+        return self._indexer.is_far_behind
+
+    def catch_up(self) -> Callable[[], None]:
+        """Note what is not indexed; what is returned indexes it, in any thread, one at a time.
+
+        It blocks and raises Refusal, which leaves the rest for another time.
+        """
+        work = self._indexer.catch_up()
+
+        def catch_up() -> None:
+            with _refusals():
+                work()
+
+        return catch_up
+
+    def stop_indexing(self) -> None:
+        """Have the thread that catches up end soon."""
+        self._indexer.stop()
 
     @property
     def snapshot_due(self) -> bool:
@@ -159,6 +190,8 @@ class Ledger:
                 on_entry=replica.replay,
                 progress=lambda done: on_progress(min(done, live), live),
             )
+            old_rows = list(self._state.live_rows())
+            replica.indexer.catch_up(lambda row: self._state.message(old_rows[row]))()
             return Rebuilt(compacted, replica, len(found.dangling))
 
     def switch(self, rebuilt: Rebuilt) -> None:
@@ -179,6 +212,10 @@ class Ledger:
     @property
     def _state(self) -> State:
         return self._replica.state
+
+    @property
+    def _indexer(self) -> Indexer:
+        return self._replica.indexer
 
     @property
     def live(self) -> int:

@@ -49,6 +49,15 @@ HEALTH_NAMES_MAX = 20
 # What a message takes in a log beside its content: some 130 bytes, and metadata where it is set.
 RECORD_BYTES_BESIDE_CONTENT = 512
 
+# A query is a question or a few words; a pasted page is taken too. What a search gives by itself
+# is what a model reads in one go.
+QUERY_BYTES_MAX = 16 << 10
+SEARCH_RESULTS_DEFAULT = 10
+
+# How long a search waits for the index of a store that was never indexed: a million messages
+# take some 40 s, and hosts give a call a minute.
+INDEX_WAIT_S = 50.0
+
 # What a person types to be reminded of something.
 TOPIC_BYTES_MAX = 1024
 

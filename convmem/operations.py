@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from convmem.message import NO_METADATA, Metadata, Role
+from convmem.message import NO_METADATA, MemoryKind, MemoryTier, Metadata, Role
 
 Order = Literal["newest_first", "oldest_first"]
+SearchMode = Literal["auto", "lexical", "semantic"]
 
 Changes = Mapping[str, Any]
 """New values of a message's fields: ``content`` and the field names of ``Metadata``."""
@@ -112,6 +113,30 @@ class ReadSessions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SearchMessages:
+    """The messages that answer a query best, of those that pass every filter that is given.
+
+    ``tags`` are all wanted. ``since`` and ``until`` are UTC milliseconds, both included.
+    ``before`` and ``after`` are the neighbours to show with each.
+    """
+
+    query: str
+    limit: int
+    max_bytes: int
+    mode: SearchMode = "auto"
+    session_id: str | None = None
+    role: Role | None = None
+    memory_kind: MemoryKind | None = None
+    memory_tier: MemoryTier | None = None
+    tags: tuple[str, ...] = ()
+    min_importance: int | None = None
+    since: int | None = None
+    until: int | None = None
+    before: int = 0
+    after: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReadHealth:
     """What the store holds, where, how it was recovered, and what it costs."""
 
@@ -119,4 +144,4 @@ class ReadHealth:
 MessageCommand = WriteMessage | UpdateMessage | DeleteMessage
 Command = MessageCommand | RebuildIndex
 MessageQuery = ReadHistory | ReadContent | ReadContext | ReadSessions | ReadExport
-Query = MessageQuery | ReadHealth
+Query = MessageQuery | SearchMessages | ReadHealth

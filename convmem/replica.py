@@ -9,6 +9,7 @@ from zlib import crc32
 
 from convmem import codec
 from convmem.errors import InvalidRecord
+from convmem.indexer import SAVED_NAMES, Indexer
 from convmem.records import Place, Record
 from convmem.state import State
 from convmem.storage import Entry, Section
@@ -28,6 +29,7 @@ class Replica:
     def __init__(self, read_record: Callable[[Place], Record] = unread) -> None:
         self._read_record = read_record
         self.state = State(read_record)
+        self.indexer = Indexer(self.state)
 
     def replay(self, entry: Entry) -> None:
         """Take an entry of the log in. Raises the store's InvalidRecord."""
@@ -39,25 +41,28 @@ class Replica:
     def apply(self, record: Record, entry: Entry) -> None:
         """Take in a record of which the entry is known to be the bytes."""
         self.state.apply(record, Place(entry.frame_offset, entry.start))
+        self.indexer.follow(record)
 
     def restore(self, sections: Mapping[int, memoryview]) -> None:
         """Take the state from a snapshot. Raises the store's InvalidRecord to decline it."""
-        names = {_section_id(name): name for name in self.state.save()}
+        names = {_section_id(name): name for name in (*self.state.save(), *SAVED_NAMES)}
         saved = {names[id_]: section for id_, section in sections.items() if id_ in names}
         try:
             self.state.restore(saved)
         except InvalidRecord as error:
             raise RejectedEntry(str(error)) from error
+        self.indexer.restore(saved)
 
     def reset(self) -> None:
         """Forget everything, to replay the log from its start."""
         self.state = State(self._read_record)
+        self.indexer = Indexer(self.state)
 
     def sections(self) -> list[Section]:
         """The state as a snapshot holds it: copies, so that writes may go on."""
         return [
             Section(_section_id(name), column.itemsize, column.data)
-            for name, column in self.state.save().items()
+            for name, column in (self.state.save() | self.indexer.save()).items()
         ]
 
 

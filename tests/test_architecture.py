@@ -44,7 +44,7 @@ LAYERS: dict[str, list[set[str]]] = {
         {"codec", "memory", "pages"},
         {"state.columns", "state.id_table", "state.patches", "state.sessions"},
         {"state.links", "state.messages"},
-        {"state.overview"},
+        {"state.filters", "state.overview"},
         {"state"},
         {"search.characters", "search.neighbours", "search.postings"},
         {"search.lexicon", "search.text"},
@@ -54,10 +54,12 @@ LAYERS: dict[str, list[set[str]]] = {
         {"search.excerpts", "search.substrings", "search.units"},
         {"search.ranking"},
         {"search"},
+        {"indexer"},
         {"commands", "compaction", "health", "replica", "views.rows"},
-        {"views.context", "views.export", "views.messages", "views.sessions"},
+        {"views.context", "views.export", "views.messages", "views.search", "views.sessions"},
         {"views"},
         {"ledger"},
+        {"index_thread"},
         {"engine"},
         {"tools.arguments", "tools.replies"},
         {"tools.requests"},
@@ -90,6 +92,7 @@ MAY_DO_IO = {
     "storage/disk",
     "convmem/engine",
     "convmem/host",
+    "convmem/index_thread",
     "convmem/server",
     "convmem/cli",
 }
@@ -99,7 +102,12 @@ IO_MODULES = {
 }  # fmt: skip
 # What is not in the standard library, and who may import it.
 DEPENDENCIES = {
-    "numpy": {"convmem/health", "convmem/search", "convmem/state"},
+    "numpy": {
+        "convmem/health",
+        "convmem/indexer",
+        "convmem/search",
+        "convmem/state",
+    },
     "crc32c": {"storage/format", "storage/snapshot"},
     "ulid": {"convmem/ids"},
 }

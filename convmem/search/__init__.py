@@ -5,7 +5,7 @@ it can be thrown away and made again, and ranks the same then. Pure: no files, c
 threads; texts are handed in, or read through a function that is.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from convmem.search.index import Document, Field, Index
 from convmem.search.neighbours import Neighbours
 from convmem.search.query import parse
 from convmem.search.ranking import Columns, Hit, Ranker
+from convmem.search.text import flat
 from convmem.search.units import units
 
 __all__ = ["Columns", "Document", "Field", "Found", "Hit", "SearchIndex", "excerpt"]
@@ -33,6 +34,10 @@ class Found:
     total: int
     _needle: str
     _worth: Mapping[str, float]
+
+    def is_held_by(self, texts: Iterable[str]) -> bool:
+        """Whether one of the texts holds the query as a whole, if it is not blank."""
+        return bool(self._needle) and any(self._needle in flat(text) for text in texts)
 
     def place(self, text: str) -> int:
         """The offset in a text where it answers the query best, in code points."""

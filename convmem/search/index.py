@@ -39,6 +39,11 @@ class Field(IntEnum):
     SUMMARY = 1
     TAGS = 2
 
+    @property
+    def label(self) -> str:
+        """Its name as a reply has it."""
+        return self.name.lower()
+
 
 @dataclass(frozen=True, slots=True)
 class Document:

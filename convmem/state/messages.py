@@ -35,7 +35,7 @@ COLUMNS: dict[str, Any] = {
 }
 DELETED = 1
 HAS_SUMMARY = 2
-_TIER_CODES = {None: 0} | {tier: code for code, tier in enumerate(TIERS, start=1)}
+TIER_CODES = {None: 0} | {tier: code for code, tier in enumerate(TIERS, start=1)}
 _ROLE_CODES = {role: code for code, role in enumerate(ROLES)}
 _KIND_CODES = {kind: code for code, kind in enumerate(KINDS)}
 _HALVES = struct.Struct(">QQ")
@@ -99,7 +99,7 @@ class MessageTable:
             message.revision,
             session,
             _ROLE_CODES[message.role],
-            _TIER_CODES[metadata.memory_tier],
+            TIER_CODES[metadata.memory_tier],
             _KIND_CODES[metadata.memory_kind],
             metadata.importance,
             _summary_flag(metadata.summary),
@@ -119,7 +119,7 @@ class MessageTable:
                 case "content":
                     columns["content_bytes"][row] = len(value.encode())
                 case "memory_tier":
-                    columns["tier"][row] = _TIER_CODES[value]
+                    columns["tier"][row] = TIER_CODES[value]
                 case "memory_kind":
                     columns["kind"][row] = _KIND_CODES[value]
                 case "importance":

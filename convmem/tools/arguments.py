@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from convmem import limits
 from convmem.message import MemoryKind, MemoryTier, Role
-from convmem.operations import Order
+from convmem.operations import Order, SearchMode
 from convmem.protocol import Field
 
 View = Literal["history", "content", "context", "sessions", "export"]
@@ -270,6 +270,73 @@ class ReadMessagesArguments:
         Field(
             "all but content: size of the reply as JSON text, "
             f"{limits.REPLY_BYTES_DEFAULT} unless given.",
+            minimum=limits.REPLY_BYTES_MIN,
+            maximum=limits.REPLY_BYTES_MAX,
+        ),
+    ] = None
+
+
+_TIME = "a time with its offset, like 2026-03-01T09:00:00+09:00, or UTC milliseconds"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchMessagesArguments:
+    query: Annotated[
+        str,
+        Field(
+            "A question, a few words, part of a word or a phrase, in any language. Blank finds "
+            "all that pass the filters.",
+            bytes_max=limits.QUERY_BYTES_MAX,
+        ),
+    ]
+    session_id: Annotated[
+        str | None,
+        Field("Only this session.", bytes_min=1, bytes_max=limits.SESSION_ID_BYTES_MAX),
+    ] = None
+    role: Annotated[Role | None, Field("Only what this one said.")] = None
+    memory_kind: Annotated[MemoryKind | None, Field("Only memories of this sort.")] = None
+    memory_tier: Annotated[MemoryTier | None, Field("Only memories of this tier.")] = None
+    tags: Annotated[
+        tuple[
+            Annotated[str, Field("A tag.", bytes_min=1, bytes_max=limits.TAG_BYTES_MAX)],
+            ...,
+        ]
+        | None,
+        Field("Only messages with all of these, exactly so.", items_max=limits.TAGS_MAX),
+    ] = None
+    min_importance: Annotated[
+        int | None,
+        Field("Only messages of at least this.", minimum=0, maximum=limits.IMPORTANCE_MAX),
+    ] = None
+    since: Annotated[
+        str | None, Field(f"Only messages written then or later: {_TIME}.", takes_integer=True)
+    ] = None
+    until: Annotated[
+        str | None, Field(f"Only messages written then or earlier: {_TIME}.", takes_integer=True)
+    ] = None
+    limit: Annotated[
+        int | None,
+        Field(
+            f"Most results, {limits.SEARCH_RESULTS_DEFAULT} unless given.",
+            minimum=1,
+            maximum=limits.PAGE_ITEMS_MAX,
+        ),
+    ] = None
+    before: Annotated[
+        int | None,
+        Field("Messages before each to show with it.", minimum=0, maximum=limits.NEIGHBOURS_MAX),
+    ] = None
+    after: Annotated[
+        int | None,
+        Field("Messages after each to show with it.", minimum=0, maximum=limits.NEIGHBOURS_MAX),
+    ] = None
+    mode: Annotated[
+        SearchMode | None, Field("auto unless given: the best this installation can do.")
+    ] = None
+    max_bytes: Annotated[
+        int | None,
+        Field(
+            f"Size of the reply as JSON text, {limits.REPLY_BYTES_DEFAULT} unless given.",
             minimum=limits.REPLY_BYTES_MIN,
             maximum=limits.REPLY_BYTES_MAX,
         ),

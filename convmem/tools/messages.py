@@ -9,18 +9,20 @@ from convmem.tools.arguments import (
     DeleteMessageArguments,
     DeleteMessageResult,
     ReadMessagesArguments,
+    SearchMessagesArguments,
     UpdateMessageArguments,
     UpdateMessageResult,
     WriteMessageArguments,
     WriteMessageResult,
 )
 from convmem.tools.replies import client_id, parse_id, refusing
-from convmem.tools.requests import read_query, update_command, write_command
+from convmem.tools.requests import read_query, search_query, update_command, write_command
 
 
 def message_tools(memory: Memory, configured_client: str | None) -> list[Tool[Any]]:
     """The tools over messages. Writes are the configured client's, else the host's by name."""
-    return [*_writing_tools(memory, configured_client), _reading_tool(memory)]
+    writing = _writing_tools(memory, configured_client)
+    return [*writing, _reading_tool(memory), _searching_tool(memory)]
 
 
 def _writing_tools(memory: Memory, configured_client: str | None) -> list[Tool[Any]]:
@@ -104,6 +106,28 @@ def _reading_tool(memory: Memory) -> Tool[ReadMessagesArguments]:
         ),
         arguments=ReadMessagesArguments,
         handler=refusing(read),
+        read_only=True,
+        destructive=False,
+        idempotent=True,
+    )
+
+
+def _searching_tool(memory: Memory) -> Tool[SearchMessagesArguments]:
+    async def search(arguments: SearchMessagesArguments, call: Call) -> JsonObject:
+        return await memory.query(search_query(arguments))
+
+    return Tool(
+        name="search_messages",
+        title="Search the memory",
+        description=(
+            "Find what was said in any conversation. Use it before answering about the past. "
+            "Ask in full or give the telling words: messages that hold the query as a whole "
+            "come first, then the best partial matches, in any order of words. Each result "
+            "has an excerpt around the match and what it scored by; read_messages (view "
+            "'context' or 'content') shows more. Filters narrow it; total counts all matches."
+        ),
+        arguments=SearchMessagesArguments,
+        handler=refusing(search),
         read_only=True,
         destructive=False,
         idempotent=True,

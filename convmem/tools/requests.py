@@ -5,7 +5,9 @@ form, ids. All problems are told at once where they can be known at once.
 """
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass, fields
+from datetime import UTC, datetime, timedelta
 from typing import Any, assert_never
 
 from convmem import limits
@@ -17,12 +19,14 @@ from convmem.operations import (
     ReadExport,
     ReadHistory,
     ReadSessions,
+    SearchMessages,
     UpdateMessage,
     WriteMessage,
 )
 from convmem.tools.arguments import (
     MetadataArguments,
     ReadMessagesArguments,
+    SearchMessagesArguments,
     UpdateMessageArguments,
     View,
     WriteMessageArguments,
@@ -30,6 +34,12 @@ from convmem.tools.arguments import (
 from convmem.tools.replies import invalid, parse_id
 
 _RELATION_TYPE = re.compile("[a-z][a-z0-9_]*")
+_MILLISECONDS = re.compile("-?[0-9]{1,15}")
+_RFC_3339 = re.compile(
+    "[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}"
+    r"(\.[0-9]+)?([Zz]|[+-][0-9]{2}:[0-9]{2})"
+)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def write_command(arguments: WriteMessageArguments, client: str | None) -> WriteMessage:
@@ -145,6 +155,49 @@ def read_query(arguments: ReadMessagesArguments) -> Query:
             )
         case _:
             assert_never(arguments.view)
+
+
+def search_query(arguments: SearchMessagesArguments) -> SearchMessages:
+    """The query that a call asks for. Raises Refusal (INVALID_ARGUMENT)."""
+    problems: list[str] = []
+    since = _time_ms(arguments.since, "since", problems)
+    until = _time_ms(arguments.until, "until", problems)
+    if since is not None and until is not None and until < since:
+        problems.append("until: lies before since")
+    if problems:
+        raise invalid(problems)
+    return SearchMessages(
+        query=arguments.query,
+        limit=arguments.limit or limits.SEARCH_RESULTS_DEFAULT,
+        max_bytes=arguments.max_bytes or limits.REPLY_BYTES_DEFAULT,
+        mode=arguments.mode or "auto",
+        session_id=arguments.session_id,
+        role=arguments.role,
+        memory_kind=arguments.memory_kind,
+        memory_tier=arguments.memory_tier,
+        tags=arguments.tags or (),
+        min_importance=arguments.min_importance,
+        since=since,
+        until=until,
+        before=arguments.before or 0,
+        after=arguments.after or 0,
+    )
+
+
+def _time_ms(text: str | None, name: str, problems: list[str]) -> int | None:
+    """The UTC milliseconds of an argument: RFC 3339 with an offset, or the number itself."""
+    if text is None:
+        return None
+    if _MILLISECONDS.fullmatch(text):
+        return int(text)
+    if _RFC_3339.fullmatch(text):
+        with suppress(ValueError):  # the 30th of February
+            return (datetime.fromisoformat(text.upper()) - _EPOCH) // timedelta(milliseconds=1)
+    problems.append(
+        f"{name}: {text!r} is neither a time with its offset, like 2026-03-01T09:00:00Z or "
+        "2026-03-01T09:00:00+09:00, nor UTC milliseconds"
+    )
+    return None
 
 
 def _or(given: int | None, default: int) -> int:

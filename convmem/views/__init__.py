@@ -15,7 +15,10 @@ from convmem.state import State
 from convmem.views.context import context
 from convmem.views.export import export
 from convmem.views.messages import content, history
+from convmem.views.search import search
 from convmem.views.sessions import sessions
+
+__all__ = ["answer", "search"]
 
 
 def answer(state: State, query: MessageQuery) -> JsonObject:

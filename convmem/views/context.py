@@ -15,7 +15,7 @@ from convmem.message import Message
 from convmem.operations import JsonObject, ReadContext
 from convmem.pages import Detail, Page, add_message, message_item
 from convmem.state import State
-from convmem.views.rows import found_row
+from convmem.views.rows import found_row, neighbour_rows
 
 SOURCE = "source"
 """How a link from a summary to a message it covers is called, beside the types of relations."""
@@ -47,12 +47,8 @@ def _neighbours(
     state: State, row: int, query: ReadContext, page: Page[JsonObject], shown: set[bytes]
 ) -> JsonObject:
     """What stands before and after in the session, in the order of writing."""
-    rows = state.live_rows_of(state.session_of(row))
-    place = int(rows.searchsorted(row))
-    sides = {
-        "before": rows[max(0, place - query.before) : place][::-1].tolist(),
-        "after": rows[place + 1 : place + 1 + query.after].tolist(),
-    }
+    before, after = neighbour_rows(state, row, query.before, query.after)
+    sides = {"before": before[::-1], "after": after}
     items: dict[str, list[JsonObject]] = {"before": [], "after": []}
     full: set[str] = set()
     for pair in zip_longest(*sides.values()):

@@ -15,6 +15,14 @@ def found_row(state: State, message_id: bytes) -> int:
     return row
 
 
+def neighbour_rows(state: State, row: int, before: int, after: int) -> tuple[list[int], list[int]]:
+    """The rows right before and after one in its session, each side in the order of writing."""
+    rows = state.live_rows_of(state.session_of(row))
+    place = int(rows.searchsorted(row))
+    earlier = rows[max(0, place - before) : place]
+    return earlier.tolist(), rows[place + 1 : place + 1 + after].tolist()
+
+
 def anchor_row(state: State, anchor: bytes) -> int:
     """The row where a cursor stands; its message may be deleted. Raises Refusal (STALE_CURSOR)."""
     row = state.messages.row(anchor)

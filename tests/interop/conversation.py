@@ -75,6 +75,11 @@ STEPS = [
         {"view": "history", "session_id": "none"},
         {"error": {"code": "NOT_FOUND"}},
     ),
+    Step(
+        "search_messages",
+        {"query": CONTENT, "limit": 1},
+        {"results": [{"message_id": FIRST, "holds_query": True}]},
+    ),
     Step("rebuild_index", {}, {"rebuilt": False, "live": 2}),
     Step(
         "update_message",

@@ -1,0 +1,187 @@
+"""The search index of a state, behind it by what was applied last, and brought up before a search.
+
+What is applied to the state is noted here in no time. Texts are read from the log and indexed
+later: a few at a time right before a search, many in any one thread, beside the writes that
+go on. While that thread runs the index is its own; whoever applies only adds to the notes.
+
+The index holds nothing that the log does not. Saved with a snapshot it spares the work of
+indexing; missing, of another version or damaged it is made again.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convmem.message import Message
+from convmem.records import DeleteMessage, Record, UpdateMessage
+from convmem.search import SAVED_COLUMNS, Document, SearchIndex
+from convmem.state import State
+
+# What a search takes in on its way, texts and their bytes: some 10 ms. More is worth a thread.
+AT_ONCE_TEXTS = 256
+AT_ONCE_BYTES = 1 << 18
+
+# Another meaning of the columns, or another way to cut texts into terms, needs another name.
+_PREFIX = "search1."
+_END = "end"
+_STALE = "stale"
+_TEXT_FIELDS = frozenset({"content", "summary", "tags"})
+
+# Texts indexed in one go: enough that the work is in the arrays, few enough to hold in memory.
+_CHUNK_TEXTS = 1 << 15
+_CHUNK_CHARS = 1 << 22
+
+
+class Indexer:
+    """A search index that follows a state."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self.index = SearchIndex()
+        self._end = 0  # rows before it were indexed as they were then
+        self._stale: set[int] = set()  # rows before it that were changed or deleted since
+        self._unlinked: set[int] = set()  # rows that were deleted and stand in their session yet
+        self._is_taken = False
+        self._stopping = False
+
+    def follow(self, record: Record) -> None:
+        """Note what was applied to the state."""
+        match record:
+            case UpdateMessage() if _TEXT_FIELDS.isdisjoint(record.changes):
+                pass
+            case UpdateMessage(message_id=message_id) | DeleteMessage(message_id=message_id):
+                row = self._state.messages.row(message_id)
+                assert row is not None
+                self._stale.add(row)
+                if isinstance(record, DeleteMessage):
+                    self._unlinked.add(row)
+            case _:
+                pass  # a new row shows by its number
+
+    @property
+    def backlog(self) -> int:
+        """Messages that are not indexed as they are now."""
+        return len(self._state.messages) - self._end + len(self._stale)
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether the index is a thread's own for now."""
+        return self._is_taken
+
+    @property
+    def is_far_behind(self) -> bool:
+        """Whether catching up is too much to do on the way."""
+        if self.backlog > AT_ONCE_TEXTS:
+            return True
+        content_bytes = self._state.messages.column("content_bytes")
+        waiting = int(content_bytes[self._end :].sum(dtype=np.int64))
+        waiting += int(content_bytes[list(self._stale)].sum(dtype=np.int64))
+        return waiting > AT_ONCE_BYTES
+
+    def catch_up(self, read: Callable[[int], Message] | None = None) -> Callable[[], None]:
+        """Take what was noted; what is returned indexes it, in any thread, and is to be called.
+
+        ``read`` gives the message of a row, the state's own unless given. What is returned
+        raises what reading raises; the rows it did not come to are left for the next time.
+        """
+        assert not self._is_taken, "one thread at a time"
+        messages = self._state.messages
+        rows = np.arange(len(messages), dtype=np.uint32)
+        present = np.zeros(len(rows), bool)
+        present[messages.live(rows)] = True
+        sessions = messages.column("session").copy()
+        stale, self._stale = self._stale, set()
+        unlinked, self._unlinked = self._unlinked, set()
+        self._is_taken, self._stopping = True, False
+        read = read or self._state.message
+
+        def work() -> None:
+            try:
+                self._link(sessions, present, unlinked)
+                self._take_in(stale, present, read)
+            finally:
+                self._is_taken = False
+
+        return work
+
+    def stop(self) -> None:
+        """Have a thread that indexes end soon; what it did so far counts."""
+        self._stopping = True
+
+    def memory_bytes(self) -> int | None:
+        """What the index occupies, roughly; unknown while it is a thread's own."""
+        return None if self._is_taken else self.index.memory_bytes()
+
+    def save(self) -> dict[str, NDArray[Any]]:
+        """The index and what it still lacks as named columns; none while it is a thread's own."""
+        if self._is_taken:
+            return {}
+        columns = self.index.save()
+        columns[_END] = np.array([self._end], np.uint64)
+        columns[_STALE] = np.array(sorted(self._stale), np.uint32)
+        return {_PREFIX + name: column for name, column in columns.items()}
+
+    def restore(self, saved: Mapping[str, memoryview]) -> None:
+        """Take the columns of a snapshot, if there are any that can be used."""
+        columns = {name.removeprefix(_PREFIX): column for name, column in saved.items()}
+        index = SearchIndex.restored(columns)
+        if index is None or not {_END, _STALE} <= columns.keys():
+            return
+        (end,) = np.frombuffer(columns[_END], np.uint64).tolist()
+        if end > len(self._state.messages):
+            return
+        self.index, self._end = index, end
+        self._stale = set(np.frombuffer(columns[_STALE], np.uint32).tolist())
+
+    def _link(
+        self, sessions: NDArray[np.uint32], present: NDArray[np.bool_], unlinked: set[int]
+    ) -> None:
+        """Give new rows their place in their session, and take deleted ones out of theirs."""
+        known = len(self.index)
+        self.index.remove_rows([row for row in unlinked if row < known], sessions)
+        self.index.extend(sessions[known:], present[known:])
+
+    def _take_in(
+        self, stale: set[int], present: NDArray[np.bool_], read: Callable[[int], Message]
+    ) -> None:
+        """Index changed texts anew, then new ones, as far as it gets."""
+        self.index.remove_texts(stale)
+        again = [row for row in stale if row < self._end and present[row]]
+        try:
+            while again and not self._stopping:
+                documents = self._documents(again, read)
+                self.index.add(documents)
+                del again[: len(documents)]
+        finally:
+            self._stale.update(again)
+        new = (np.flatnonzero(present[self._end :]) + self._end).tolist()
+        self._end = new[0] if new else len(present)
+        while new and not self._stopping:
+            documents = self._documents(new, read)
+            self.index.add(documents)
+            del new[: len(documents)]
+            self._end = new[0] if new else len(present)
+
+    def _documents(self, rows: list[int], read: Callable[[int], Message]) -> list[Document]:
+        """The texts of the first rows, as many as are indexed in one go."""
+        documents: list[Document] = []
+        chars = 0
+        for row in rows[:_CHUNK_TEXTS]:
+            if chars > _CHUNK_CHARS or self._stopping:
+                break
+            message = read(row)
+            documents.append(document_of(row, message))
+            chars += len(message.content)
+        return documents
+
+
+def document_of(row: int, message: Message) -> Document:
+    """The texts of a message that can be found."""
+    metadata = message.metadata
+    return Document(row, message.content, metadata.summary, metadata.tags)
+
+
+SAVED_NAMES = tuple(_PREFIX + name for name in (*SAVED_COLUMNS, _END, _STALE))
+"""The columns that ``save`` gives."""
