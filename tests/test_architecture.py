@@ -51,7 +51,7 @@ LAYERS: dict[str, list[set[str]]] = {
         {"search.query", "search.terms"},
         {"search.index"},
         {"search.saved", "search.scoring"},
-        {"search.excerpts", "search.substrings", "search.units"},
+        {"search.context", "search.excerpts", "search.substrings", "search.units"},
         {"search.ranking"},
         {"search"},
         {"indexer"},

@@ -18,10 +18,11 @@ from convmem.search.index import Document, Field, Index
 from convmem.search.neighbours import Neighbours
 from convmem.search.query import parse
 from convmem.search.ranking import Columns, Hit, Ranker
+from convmem.search.scoring import score_segments
 from convmem.search.text import flat
 from convmem.search.units import units
 
-__all__ = ["Columns", "Document", "Field", "Found", "Hit", "SearchIndex", "excerpt"]
+__all__ = ["Columns", "Document", "Field", "Found", "Hit", "SearchIndex"]
 
 SAVED_COLUMNS = tuple(saved.KINDS)
 
@@ -39,9 +40,14 @@ class Found:
         """Whether one of the texts holds the query as a whole, if it is not blank."""
         return bool(self._needle) and any(self._needle in flat(text) for text in texts)
 
-    def place(self, text: str) -> int:
-        """The offset in a text where it answers the query best, in code points."""
-        return best_place(text, self._needle, self._worth)
+    def excerpt(self, text: str, bytes_max: int) -> tuple[str, int]:
+        """A text, or so many bytes of it around where it answers the query best.
+
+        Beside it the bytes that stand before.
+        """
+        if len(text.encode()) <= bytes_max:
+            return text, 0
+        return excerpt(text, best_place(text, self._needle, self._worth), bytes_max)
 
 
 class SearchIndex:
@@ -86,10 +92,12 @@ class SearchIndex:
     ) -> Found:
         """The best of the allowed rows. ``read`` gives the texts of a row, to be sure of it."""
         query = parse(text)
-        scored = units(self._index, query)
+        wanted = units(self._index, query)
+        scored = score_segments(self._index, wanted)
         ranker = Ranker(self._index, self._neighbours, columns, read)
         ranking = ranker.rank(query, scored, allowed, limit)
-        return Found(ranking.hits, ranking.total, query.needle, telling_terms(self._index, scored))
+        worth = telling_terms(self._index.lexicon, wanted, scored.rarities)
+        return Found(ranking.hits, ranking.total, query.needle, worth)
 
     def save(self) -> dict[str, NDArray[Any]]:
         """The texts' part of the index as named columns, for a snapshot."""

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
 from convmem.search.characters import words_of
-from convmem.search.index import Index
-from convmem.search.scoring import Unit, rarity
+from convmem.search.lexicon import Lexicon
+from convmem.search.scoring import Unit
 from convmem.search.terms import term_text
 from convmem.search.text import fold, original_offset, segments
 
@@ -18,16 +18,16 @@ from convmem.search.text import fold, original_offset, segments
 LEAD_CHARS = 80
 
 
-def telling_terms(index: Index, units: list[Unit]) -> Mapping[str, float]:
+def telling_terms(
+    lexicon: Lexicon, units: list[Unit], rarities: list[float]
+) -> Mapping[str, float]:
     """The terms that units were scored by, and what each is worth."""
-    worth: dict[str, float] = {}
-    for unit in units:
-        if unit.together:
-            continue  # its pairs are units of their own
-        for key, likeness in zip(unit.keys.tolist(), unit.likeness.tolist(), strict=True):
-            term = term_text(key, index.lexicon)
-            worth[term] = likeness * rarity(index.live_segments, index.count(key))
-    return worth
+    return {
+        term_text(key, lexicon): likeness * rarity
+        for unit, rarity in zip(units, rarities, strict=True)
+        if not unit.together  # its pairs are units of their own
+        for key, likeness in zip(unit.keys.tolist(), unit.likeness.tolist(), strict=True)
+    }
 
 
 def best_place(text: str, needle: str, worth: Mapping[str, float]) -> int:
@@ -47,9 +47,7 @@ def best_place(text: str, needle: str, worth: Mapping[str, float]) -> int:
 
 
 def excerpt(text: str, place: int, bytes_max: int) -> tuple[str, int]:
-    """Up to so many bytes of UTF-8 around a place, and how many bytes stand before them."""
-    if len(text.encode()) <= bytes_max:
-        return text, 0
+    """So many bytes of a longer text around a place, and how many bytes stand before them."""
     start = max(0, place - LEAD_CHARS)
     if start:
         space = re.compile(r"\s+").search(text, start, place)

@@ -87,6 +87,12 @@ class Block:
         """Those of the segments whose message is there."""
         return places[self.rows[places] != NOBODY] if self.has_dead else places
 
+    def counts(self, keys: Keys) -> NDArray[np.int64]:
+        """How many segments of messages that are there hold each term."""
+        if not self.has_dead:
+            return self.postings.counts(keys)
+        return np.array([len(self.live(places)) for places in self.postings.lists(keys)], np.int64)
+
     def append(
         self, rows: NDArray[np.uint32], fields: NDArray[np.uint8], lengths: NDArray[np.uint16]
     ) -> None:
@@ -132,17 +138,16 @@ class Index:
             block.rows[dead] = NOBODY
             block.has_dead = True
 
-    def count(self, key: int) -> int:
-        """How many segments hold a term."""
-        keys = np.array([key], np.uint64)
-        return sum(len(block.live(block.postings.lists(keys)[0])) for block in self.blocks)
+    def counts(self, keys: Keys) -> NDArray[np.int64]:
+        """How many segments hold each term."""
+        return sum((block.counts(keys) for block in self.blocks), np.zeros(len(keys), np.int64))
 
     def mark_rows(self, keys: Keys, rows: int) -> NDArray[np.bool_]:
         """Which of so many rows hold any of the terms."""
         marked = np.zeros(rows, bool)
         for block in self.blocks:
             for places in block.postings.lists(keys):
-                marked[block.rows[block.live(places)]] = True
+                marked[block.rows[block.live(places.astype(np.intp))]] = True
         return marked
 
     def rows_with_tag(self, tag: str, rows: int) -> NDArray[np.bool_]:

@@ -33,18 +33,26 @@ class PostingLists:
 
     def lists(self, keys: Keys) -> list[NDArray[Any]]:
         """The list of each key, empty where there is none."""
-        places = np.minimum(self.keys.searchsorted(keys), max(0, len(self.keys) - 1))
-        found = self.keys[places] == keys if len(self.keys) else np.zeros(len(keys), bool)
-        lists = []
-        for key, place, is_there in zip(
-            keys.tolist(), places.tolist(), found.tolist(), strict=True
-        ):
-            merged = self._at(place) if is_there else self.values[:0]
-            recent = self._recent.get(key)
-            if recent is not None:
-                merged = np.concatenate((merged, np.array(recent, self.values.dtype)))
-            lists.append(merged)
+        starts, ends = self._bounds(keys)
+        lists = [
+            self.values[start:end]
+            for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
+        ]
+        if self._recent:
+            for place, key in enumerate(keys.tolist()):
+                recent = self._recent.get(key)
+                if recent is not None:
+                    lists[place] = np.append(lists[place], np.array(recent, self.values.dtype))
         return lists
+
+    def counts(self, keys: Keys) -> NDArray[np.int64]:
+        """How long the list of each key is."""
+        starts, ends = self._bounds(keys)
+        counts = ends.astype(np.int64) - starts
+        if self._recent:
+            recent = [len(self._recent.get(key, ())) for key in keys.tolist()]
+            counts += np.array(recent, np.int64)
+        return counts
 
     def add(self, keys: Keys, values: NDArray[Any]) -> None:
         """Add pairs, sorted by key and value, each new value greater than all before."""
@@ -87,19 +95,29 @@ class PostingLists:
         arrays = self.keys.nbytes + self.ends.nbytes + self.values.nbytes
         return arrays + self._recent.__sizeof__() + _RECENT_BYTES * self._recent_pairs
 
-    def _at(self, place: int) -> NDArray[Any]:
-        first = self.ends[place - 1] if place else 0
-        return self.values[first : self.ends[place]]
+    def _bounds(self, keys: Keys) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+        """Where the list of each key begins and ends in the values."""
+        if not len(self.keys):
+            return np.zeros(len(keys), np.uint32), np.zeros(len(keys), np.uint32)
+        places = self.keys.searchsorted(keys)
+        places[places == len(self.keys)] = 0
+        ends = self.ends[places]
+        starts = np.where(places, self.ends[places - 1], 0)
+        return np.where(self.keys[places] == keys, starts, ends), ends
 
     def _take_in(self, keys: Keys, values: NDArray[Any]) -> None:
+        """Take in pairs sorted by key: each goes behind the list of its key."""
         if not len(keys):
             return
-        if len(self.keys):
-            keys = np.concatenate((np.repeat(self.keys, np.diff(self.ends, prepend=0)), keys))
-            values = np.concatenate((self.values, values))
-            order = keys.argsort(kind="stable")  # two sorted runs: a merge
-            keys, values = keys[order], values[order]
-        last_of_key = np.append(keys[1:] != keys[:-1], True)
-        self.keys = keys[last_of_key]
-        self.ends = (np.flatnonzero(last_of_key) + 1).astype(np.uint32)
-        self.values = values
+        firsts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
+        counts = np.diff(firsts, append=len(keys))
+        keys = keys[firsts]
+        places = self.keys.searchsorted(keys, "right")
+        before = np.append(0, self.ends)[places]
+        self.values = np.insert(self.values, before.repeat(counts), values)
+        is_new = self.keys[places - 1] != keys if len(self.keys) else np.ones(len(keys), bool)
+        lengths = np.diff(self.ends, prepend=0).astype(np.int64)
+        lengths[places[~is_new] - 1] += counts[~is_new]
+        lengths = np.insert(lengths, places[is_new], counts[is_new])
+        self.keys = np.insert(self.keys, places[is_new], keys[is_new])
+        self.ends = lengths.cumsum().astype(np.uint32)

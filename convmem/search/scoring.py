@@ -16,13 +16,12 @@ with N segments, the lengths in code points. Likenesses are multiples of 2**-16,
 sums are exact in any order: the same messages score the same, however the index came about.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from convmem.search.index import Block, Index, Places
+from convmem.search.index import NOBODY, Block, Index, Places
 from convmem.search.postings import Keys
 
 LENGTH_SHARE = 0.4
@@ -49,9 +48,18 @@ class Unit:
     together: bool = False
 
 
-def rarity(live_segments: int, df: float) -> float:
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """The score of every segment, block by block, and how rare each unit is."""
+
+    blocks: list[tuple[Block, Scores]]
+    rarities: list[float]
+
+
+def rarity(live_segments: int, df: NDArray[np.float64 | np.int64]) -> NDArray[np.float64]:
     """How telling it is to hold something that ``df`` of all segments hold."""
-    return float(np.log(1 + (live_segments - df + 0.5) / (df + 0.5)))
+    telling: NDArray[np.float64] = np.log(1 + (live_segments - df + 0.5) / (df + 0.5))
+    return telling
 
 
 def quantised(likeness: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -64,35 +72,55 @@ def from_coverage(coverage: NDArray[np.float64]) -> NDArray[np.float64]:
     return quantised(coverage**_COVERAGE_POWER)
 
 
-def segment_scores(index: Index, units: list[Unit]) -> Iterator[tuple[Block, Scores]]:
-    """The score of every segment, block by block."""
-    found = [[_likeness(block, unit) for unit in units] for block in index.blocks]
-    dfs = [sum(float(of_block[n][1].sum()) for of_block in found) for n in range(len(units))]
+def score_segments(index: Index, units: list[Unit]) -> Scored:
+    """Score every segment for all units."""
+    found = [_likenesses(block, units) for block in index.blocks]
+    dfs = np.zeros(len(units))
+    for of_block in found:
+        dfs += [likeness.sum(dtype=np.float64) for _, likeness in of_block]
+    rarities = rarity(index.live_segments, dfs).tolist()
     mean_length = index.live_chars / max(1, index.live_segments)
-    for block, likenesses in zip(index.blocks, found, strict=True):
+    blocks = []
+    for block, of_block in zip(index.blocks, found, strict=True):
         scores = np.zeros(len(block), np.float32)
-        for unit, df, (places, values) in zip(units, dfs, likenesses, strict=True):
-            k1 = unit.k1
-            lengths = block.lengths[places]
-            held_back = k1 * (1 - LENGTH_SHARE) + (k1 * LENGTH_SHARE / mean_length) * lengths
-            share = unit.weight * rarity(index.live_segments, df) * (k1 + 1)
-            scores[places] += share * values / (values + held_back)
-        yield block, scores
+        for unit, telling, (places, likeness) in zip(units, rarities, of_block, strict=True):
+            held_back = block.lengths[places].astype(np.float32)
+            held_back *= unit.k1 * LENGTH_SHARE / mean_length
+            held_back += unit.k1 * (1 - LENGTH_SHARE)
+            held_back += likeness
+            np.add.at(scores, places, unit.weight * telling * (unit.k1 + 1) * likeness / held_back)
+        blocks.append((block, scores))
+    return Scored(blocks, rarities)
 
 
-def _likeness(block: Block, unit: Unit) -> tuple[Places, NDArray[np.float64]]:
-    """The places of the segments that have any of a unit, and how much of it."""
-    lists = block.postings.lists(unit.keys)
-    places: Places
-    if len(lists) == 1 and not unit.together:
-        places = block.live(lists[0])
-        return places, np.full(len(places), unit.likeness[0])
-    values = np.zeros(len(block))
-    for list_, likeness in zip(lists, unit.likeness.tolist(), strict=True):
-        if unit.together:
-            values[list_] += likeness
-        else:
-            values[list_] = likeness  # ascending: the greatest stays
-    places = block.live(np.flatnonzero(values > 0))
-    likenesses = values[places]
-    return places, from_coverage(likenesses) if unit.together else likenesses
+def _likenesses(block: Block, units: list[Unit]) -> list[tuple[Places, Scores]]:
+    """Of each unit the places of the segments that have any of it, and how much."""
+    if not units:
+        return []
+    lists = block.postings.lists(np.concatenate([unit.keys for unit in units]))
+    found, first = [], 0
+    for unit in units:
+        last = first + len(unit.keys)
+        found.append(_likeness(block, unit, lists[first:last]))
+        first = last
+    return found
+
+
+def _likeness(block: Block, unit: Unit, lists: list[Places]) -> tuple[Places, Scores]:
+    """The places of the segments in any of the lists, and how much they have of the unit."""
+    all_places = np.concatenate(lists).astype(np.intp)
+    parts = unit.likeness.repeat([len(list_) for list_ in lists])
+    # A place in several lists keeps its last number, which is that of the greatest likeness.
+    numbers = np.arange(len(all_places))
+    number_of = np.empty(len(block), np.intp)
+    number_of[all_places] = numbers
+    last = number_of[all_places] == numbers
+    places = all_places[last]
+    likeness = parts[last]
+    if unit.together:
+        number_of[places] = np.arange(len(places))
+        likeness = from_coverage(np.bincount(number_of[all_places], parts).astype(np.float64))
+    if block.has_dead:
+        live = block.rows[places] != NOBODY
+        places, likeness = places[live], likeness[live]
+    return places, likeness.astype(np.float32)

@@ -17,22 +17,21 @@ from convmem.search.postings import Keys
 from convmem.search.query import Query, Run
 from convmem.search.terms import character_key, pair_key, word_keys
 
-Rows = NDArray[np.uint32]
+Rows = NDArray[np.intp]
 
 
 def candidates(index: Index, query: Query, row_count: int) -> Rows:
     """Those of so many rows that may hold the needle of a query that is not blank, ascending."""
+    # Inner words first: they are looked up, not searched for, and the rarest often ends it.
+    runs = sorted(
+        query.runs, key=lambda run: (run.opens or run.closes, index.lexicon.uses(run.text))
+    )
     rows: Rows | None = None
-    # Inner words first: they are looked up, not searched for, and often end it.
-    for run in sorted(query.runs, key=lambda run: run.opens or run.closes):
-        for keys in _alternatives(index, run):
-            holding = index.mark_rows(keys, row_count)
-            if rows is None:
-                rows = np.flatnonzero(holding).astype(np.uint32)
-            else:
-                rows = rows[holding[rows]]
-            if not len(rows):
-                return rows
+    for keys in (keys for run in runs for keys in _alternatives(index, run)):
+        holding = index.mark_rows(keys, row_count)
+        rows = np.flatnonzero(holding) if rows is None else rows[holding[rows]]
+        if not len(rows):
+            break
     assert rows is not None
     return rows
 

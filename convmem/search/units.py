@@ -24,15 +24,21 @@ _RARITY_POWER = 1.5
 def units(index: Index, query: Query) -> list[Unit]:
     """What to score; symbols only in a query that has nothing else."""
     words = sorted(query.words, key=lambda word: _rarest_known_first(index.lexicon.uses(word)))
-    signs = {key: index.count(key) for run in query.signs for key in _sign_keys(run)}
+    signs = _counted(index, [key for run in query.signs for key in _sign_keys(run)])
     if not words and not signs:
-        signs = {character_key(symbol): index.count(ord(symbol)) for symbol in query.symbols}
+        signs = _counted(index, [character_key(symbol) for symbol in query.symbols])
     rare_signs = sorted(signs, key=lambda key: _rarest_known_first(signs[key]))
     found = [_word(index, word) for word in words[:UNITS_MAX]]
     found += [_sign(key) for key in rare_signs[:UNITS_MAX] if signs[key]]
     ideographs = [run for signs_ in query.signs for run in ideographs_of(signs_)]
     found += [_run(index, run) for run in ideographs[:UNITS_MAX]]
     return [unit for unit in found if len(unit.keys)]
+
+
+def _counted(index: Index, keys: list[int]) -> dict[int, int]:
+    """How many segments hold each of some terms."""
+    counts = index.counts(np.array(keys, np.uint64)).tolist()
+    return dict(zip(keys, counts, strict=True))
 
 
 def _rarest_known_first(count: int) -> tuple[bool, int]:
@@ -51,16 +57,15 @@ def _sign(key: int) -> Unit:
 
 
 def _sign_keys(run: str) -> list[int]:
-    pairs = [pair_key(first, second) for first, second in pairwise(run)]
-    return [*map(character_key, run), *pairs]
+    return [*map(character_key, run), *_pair_keys(run)]
+
+
+def _pair_keys(run: str) -> list[int]:
+    return [pair_key(first, second) for first, second in pairwise(run)]
 
 
 def _run(index: Index, run: str) -> Unit:
     """How much of a run of ideographs is there, each pair weighed by its rarity."""
-    pairs = np.unique(np.array([pair_key(*pair) for pair in pairwise(run)], np.uint64))
-    weights = np.array([_rarity(index, key) for key in pairs.tolist()]) ** _RARITY_POWER
+    pairs = np.unique(np.array(_pair_keys(run), np.uint64))
+    weights = rarity(index.live_segments, index.counts(pairs)) ** _RARITY_POWER
     return Unit(pairs, weights / weights.sum(), _RUN_WEIGHT, _SIGN_K1, together=True)
-
-
-def _rarity(index: Index, key: int) -> float:
-    return rarity(index.live_segments, index.count(key))

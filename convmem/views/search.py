@@ -13,7 +13,7 @@ from convmem.limits import EXCERPT_BYTES
 from convmem.message import Message
 from convmem.operations import JsonObject, SearchMessages
 from convmem.pages import Detail, Page, message_item
-from convmem.search import Columns, Field, Found, Hit, SearchIndex, excerpt
+from convmem.search import Columns, Field, Found, Hit, SearchIndex
 from convmem.state import State
 from convmem.state.filters import passing
 from convmem.state.overview import live_messages
@@ -121,7 +121,7 @@ def _matched(message: Message, found: Found, hit: Hit) -> JsonObject:
     best = max(hit.fields, key=lambda field: hit.fields[field], default=Field.CONTENT)
     shown = holding[0] if holding else best
     text = "\n".join(texts[shown])
-    cut, offset = excerpt(text, found.place(text), EXCERPT_BYTES)
+    cut, offset = found.excerpt(text, EXCERPT_BYTES)
     scores = {field: round(score, _DECIMALS) for field, score in hit.fields.items()}
     matched = [field.label for field in texts if field in holding or field in hit.fields]
     return {
