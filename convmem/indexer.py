@@ -66,6 +66,11 @@ class Indexer:
         return len(self._state.messages) - self._end + len(self._stale)
 
     @property
+    def is_behind(self) -> bool:
+        """Whether there is anything to catch up on."""
+        return self.backlog > 0 or len(self.index) < len(self._state.messages)
+
+    @property
     def is_taken(self) -> bool:
         """Whether the index is a thread's own for now."""
         return self._is_taken

@@ -122,7 +122,8 @@ class Ledger:
                     self._state, self._indexer, status, self._disk.path, failed, self.last_error
                 )
             if isinstance(query, SearchMessages):
-                self._indexer.catch_up()()
+                if self._indexer.is_behind:
+                    self._indexer.catch_up()()
                 return views.search(self._state, self._indexer.index, query)
             return views.answer(self._state, query)
 

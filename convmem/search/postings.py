@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 
 Keys = NDArray[np.uint64]
 
-# Pairs that may lie in the dict: some 2,000 messages, a merge of milliseconds.
+# Pairs that may lie in the dict: some 2,000 messages, a merge of milliseconds; and pairs that
+# come at once and are worth a merge.
 _RECENT_MAX = 1 << 16
+_MERGED_AT_ONCE = 1 << 13
 _RECENT_BYTES = 40  # of one of them, roughly
 
 
@@ -56,7 +58,7 @@ class PostingLists:
 
     def add(self, keys: Keys, values: NDArray[Any]) -> None:
         """Add pairs, sorted by key and value, each new value greater than all before."""
-        if self._recent_pairs + len(keys) <= _RECENT_MAX and len(self.keys):
+        if len(keys) < _MERGED_AT_ONCE and self._recent_pairs + len(keys) <= _RECENT_MAX:
             for key, value in zip(keys.tolist(), values.tolist(), strict=True):
                 self._recent.setdefault(key, []).append(value)
             self._recent_pairs += len(keys)
