@@ -16,7 +16,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path, PurePosixPath
 from typing import ClassVar, TypeVar
 
@@ -180,11 +180,21 @@ class _OsLock:
             _lock_or_close(self._descriptor)
             self._held = _identity(os.fstat(self._descriptor))
             self._registry[self._held] = holder
+        self._holder = holder
         self.previous = _read_holder(self._descriptor)
-        # The text is for an error message; a full disk must not keep the store closed.
+        # The text is for those who are refused; a full disk must not keep the store closed.
         with suppress(OSError):
-            os.ftruncate(self._descriptor, 0)
-            _pwrite(self._descriptor, memoryview(json.dumps(asdict(holder)).encode()), 0)
+            self._write_holder()
+
+    def publish(self, endpoint: str) -> None:
+        with self._registry_lock:
+            self._holder = replace(self._holder, endpoint=endpoint)
+            self._registry[self._held] = self._holder
+        self._write_holder()
+
+    def _write_holder(self) -> None:
+        os.ftruncate(self._descriptor, 0)
+        _pwrite(self._descriptor, memoryview(json.dumps(asdict(self._holder)).encode()), 0)
 
     @classmethod
     def probe(cls, path: Path) -> None:

@@ -8,7 +8,7 @@ The person at the machine: `StoreLocked`, `StoreUnavailable`, `DiskFull`, `Missi
 import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 # What the operating system says when there is no room, or no more for this user or file.
@@ -17,11 +17,16 @@ NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who holds a store: process id, host id (hexadecimal), since when (UTC ms)."""
+    """Who holds a store: process id, host id (hexadecimal), since when (UTC ms).
+
+    `endpoint` is what the holder told others of how to reach it, None if nothing. It may be
+    a secret of the user's processes: not for messages.
+    """
 
     pid: int
     host: str
     since_ms: int
+    endpoint: str | None = field(default=None, repr=False)
 
 
 class StorageError(Exception):

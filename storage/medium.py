@@ -59,6 +59,9 @@ class Lock(Protocol):
     @property
     def previous(self) -> Holder | None: ...
 
+    def publish(self, endpoint: str) -> None:
+        """Let those who are refused the lock know how to reach its holder."""
+
     def release(self) -> None: ...
 
 

@@ -21,7 +21,7 @@ import errno
 import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from .errors import Holder, StoreLocked
@@ -139,6 +139,11 @@ class MemoryDisk:
             self._link(LOCK, _Inode())
         return lock
 
+    def publish(self, endpoint: str) -> None:
+        """Note how the holder of the lock is reached."""
+        if self._holder is not None:
+            self._holder = replace(self._holder, endpoint=endpoint)
+
     def refuse_locked(self) -> None:
         if self._holder is not None:
             raise StoreLocked(self._holder)
@@ -233,6 +238,10 @@ class _MemoryLock:
     def __init__(self, disk: MemoryDisk, previous: Holder | None) -> None:
         self._disk: MemoryDisk | None = disk
         self.previous = previous
+
+    def publish(self, endpoint: str) -> None:
+        if self._disk is not None:
+            self._disk.publish(endpoint)
 
     def release(self) -> None:
         if self._disk is not None:

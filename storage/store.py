@@ -19,7 +19,7 @@ from .generation import write_generation
 from .layout import LOG_SUFFIX, QUARANTINE, SNAPSHOT_SUFFIX, parse, snapshot_name
 from .limits import COPY_ROOM_SHARE, SNAPSHOT_TAIL_BYTES, SNAPSHOT_TAIL_SHARE
 from .log import Environment, Log
-from .medium import Counters, Disk
+from .medium import Counters, Disk, Lock
 from .place import Hazard, HazardKind
 from .recovery import (
     Adopted,
@@ -88,6 +88,7 @@ class Store:
         self,
         disk: Disk,
         environment: Environment,
+        lock: Lock,
         recovered: Recovered,
         hazards: tuple[Hazard, ...],
         known_types: frozenset[int],
@@ -95,6 +96,7 @@ class Store:
     ) -> None:
         self._disk = disk
         self._environment = environment
+        self._lock = lock
         self._log = recovered.log
         self._recovery = recovered.recovery
         self._opened_with = recovered.snapshot
@@ -139,7 +141,15 @@ class Store:
             resources.callback(recovered.log.close)
             hazards += _other_host(environment, lock.previous, recovered.origin)
             types = application.known_types
-            return cls(disk, environment, recovered, hazards, types, resources.pop_all())
+            return cls(disk, environment, lock, recovered, hazards, types, resources.pop_all())
+
+    def publish(self, endpoint: str) -> None:
+        """Let those who find the store in use know how to reach this process.
+
+        Raises StoreUnavailable where the lock's text cannot be written.
+        """
+        with refusals(self._disk.path):
+            self._lock.publish(endpoint)
 
     @property
     def next_seq(self) -> int:

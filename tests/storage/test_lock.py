@@ -93,6 +93,36 @@ def test_another_process_is_named_and_its_end_frees_the_store(tmp_path: Path) ->
         assert replayed(OsDisk(tmp_path)) == []
 
 
+def test_the_holder_may_say_how_it_is_reached(disk: Disk) -> None:
+    store = open_store(disk)
+    with pytest.raises(StoreLocked) as refused:
+        disk.refuse_locked()
+    assert refused.value.holder is not None
+    assert refused.value.holder.endpoint is None
+    store.publish("over there")
+    for refuse in (disk.refuse_locked, lambda: open_store(disk)):
+        with pytest.raises(StoreLocked) as refused:
+            refuse()
+        assert refused.value.holder is not None
+        assert refused.value.holder.endpoint == "over there"
+        assert "over there" not in f"{refused.value} {refused.value.holder}"
+    store.close()
+    open_store(disk).close()
+
+
+def test_another_process_says_how_it_is_reached(tmp_path: Path) -> None:
+    with other_process(tmp_path) as process:
+        text = json.loads((tmp_path / "store.lock").read_text())
+        (tmp_path / "store.lock").write_text(json.dumps(text | {"endpoint": "over there"}))
+        with pytest.raises(StoreLocked) as refused:
+            OsDisk(tmp_path).refuse_locked()
+        assert refused.value.holder is not None
+        assert (refused.value.holder.pid, refused.value.holder.endpoint) == (
+            process.pid,
+            "over there",
+        )
+
+
 def test_an_unreadable_holder_is_nobody(tmp_path: Path) -> None:
     with other_process(tmp_path):
         for text in (b"", b"{", b"[1]", b'{"pid": 1}', b"\xff"):
@@ -131,6 +161,7 @@ def test_the_lock_file_stays_and_tells_the_last_holder(tmp_path: Path) -> None:
         "pid": os.getpid(),
         "host": environment().host_id.hex(),
         "since_ms": environment().now_ms(),
+        "endpoint": None,
     }
 
 
