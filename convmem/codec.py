@@ -9,12 +9,13 @@
                 writer_len: u8          0: u8                   content_len: u32     56 bytes
     presence := bit 0: has a tool_call_id   bit 1: has a summary
     update   := id: 16 bytes   updated_at: i64   revision: u32 (the new one)
-                mask: u32      content_len: u32  0: u32                              40 bytes
+                mask: u32      content_len: u32  event: u32 (0 = none)               40 bytes
                 then, where the mask has its bit, in this order:
                 1 tool_call_id: optional   2 tags: u8 tag*   3 tier: u8   4 kind: u8
                 5 importance: u8   6 summary: optional   7 relations: u8 relation*
                 8 sources: u8 source*   0 content
-    delete   := id: 16 bytes   deleted_at: i64   revision: u32 (the last)   0: u32   32 bytes
+    delete   := id: 16 bytes   deleted_at: i64   revision: u32 (the last)
+                event: u32 (0 = none)                                                32 bytes
     greatest := id: 16 bytes
     tag      := len: u8   text
     relation := len: u8   type text   target id: 16 bytes
@@ -57,8 +58,8 @@ class RecordType(IntEnum):
 KNOWN_TYPES = frozenset(RecordType)
 
 _PUT = struct.Struct("<16sqqIBBBBHHHBBBBBxI")
-_UPDATE = struct.Struct("<16sqIII4x")
-_DELETE = struct.Struct("<16sqI4x")
+_UPDATE = struct.Struct("<16sqIIII")
+_DELETE = struct.Struct("<16sqII")
 _GREATEST = struct.Struct("16s")
 assert (_PUT.size, _UPDATE.size, _DELETE.size) == (56, 40, 32)
 
@@ -76,8 +77,8 @@ def encode(record: Record) -> tuple[RecordType, bytes]:
             return RecordType.PUT_MESSAGE, _encode_put(message)
         case UpdateMessage():
             return RecordType.UPDATE_MESSAGE, _encode_update(record)
-        case DeleteMessage(message_id, deleted_at, revision):
-            payload = _DELETE.pack(message_id, deleted_at, revision)
+        case DeleteMessage(message_id, deleted_at, revision, event):
+            payload = _DELETE.pack(message_id, deleted_at, revision, event)
             return RecordType.DELETE_MESSAGE, payload
         case GreatestId(message_id):
             return RecordType.GREATEST_ID, message_id
@@ -201,12 +202,14 @@ def _encode_update(update: UpdateMessage) -> bytes:
         if name in changes:
             mask |= 1 << bit
             fields.append(_ENCODE_FIELD[name](changes[name]))
-    head = _UPDATE.pack(update.message_id, update.updated_at, update.revision, mask, len(content))
+    head = _UPDATE.pack(
+        update.message_id, update.updated_at, update.revision, mask, len(content), update.event
+    )
     return b"".join((head, *fields, content))
 
 
 def _decode_update(payload: bytes) -> UpdateMessage:
-    message_id, updated_at, revision, mask, content_len = _UPDATE.unpack_from(payload)
+    message_id, updated_at, revision, mask, content_len, event = _UPDATE.unpack_from(payload)
     if not mask or mask >> len(CHANGEABLE) or revision < 2:
         raise InvalidRecord(f"an update to revision {revision} of the fields {mask:#x}")
     reader = _Reader(payload, _UPDATE.size)
@@ -218,7 +221,7 @@ def _decode_update(payload: bytes) -> UpdateMessage:
     if mask & 1:
         changes[_CONTENT] = reader.text(content_len)
     reader.end()
-    return UpdateMessage(message_id, updated_at, revision, changes)
+    return UpdateMessage(message_id, updated_at, revision, changes, event)
 
 
 def _importance(value: int) -> int:

@@ -83,8 +83,9 @@ def _write(
     if command.message_id is not None:
         row = state.messages.row(command.message_id)
         if row is not None:
-            return _repeat(state, row, command)
-        _check_brought_id(command.message_id, now_ms)
+            return _own(state, row) if command.assigned else _repeat(state, row, command)
+        if not command.assigned:
+            _check_brought_id(command.message_id, now_ms)
     _check_links(state, command.metadata)
     message = Message(
         message_id=command.message_id or new_id(),
@@ -98,6 +99,18 @@ def _write(
         written_by=command.client_id,
     )
     return Granted(records.PutMessage(message), _written(message, created=True))
+
+
+def _own(state: State, row: int) -> Settled:
+    """The answer that a write had when its message came to be, whatever became of it since."""
+    return Settled(
+        {
+            "message_id": ids.to_text(state.messages.id(row)),
+            "timestamp": int(state.messages.column("timestamp")[row]),
+            "revision": 1,
+            "created": True,
+        }
+    )
 
 
 def _repeat(state: State, row: int, command: operations.WriteMessage) -> Settled:
@@ -119,19 +132,24 @@ def _repeat(state: State, row: int, command: operations.WriteMessage) -> Settled
 
 
 def _update(state: State, command: operations.UpdateMessage, now_ms: int) -> Granted | Settled:
+    if (effect := state.effects.find(command.message_id, command.event)) is not None:
+        return Settled(_updated(command.message_id, *effect, list(command.changes)))
     row = _expected_row(state, command.message_id, command.expected_revision)
     message = state.message(row)
     changes = {
         name: value for name, value in command.changes.items() if value != _field(message, name)
     }
     if not changes:
-        return Settled(_updated(message, []))
+        return Settled(_updated(message.message_id, message.revision, message.updated_at, []))
     _check_links(state, _metadata_of(changes))
-    update = records.UpdateMessage(message.message_id, now_ms, message.revision + 1, changes)
-    return Granted(update, _updated(records.updated(message, update), list(changes)))
+    revision = message.revision + 1
+    update = records.UpdateMessage(message.message_id, now_ms, revision, changes, command.event)
+    return Granted(update, _updated(message.message_id, revision, now_ms, list(changes)))
 
 
-def _delete(state: State, command: operations.DeleteMessage, now_ms: int) -> Granted:
+def _delete(state: State, command: operations.DeleteMessage, now_ms: int) -> Granted | Settled:
+    if (effect := state.effects.find(command.message_id, command.event)) is not None:
+        return Settled(_deleted(command.message_id, effect.revision))
     row = _expected_row(state, command.message_id, command.expected_revision)
     session_id = state.session_of(row)
     if command.session_id not in (None, session_id):
@@ -141,8 +159,8 @@ def _delete(state: State, command: operations.DeleteMessage, now_ms: int) -> Gra
             f"{command.session_id!r}; nothing was deleted",
         )
     revision = state.messages.revision(row)
-    answer: JsonObject = {"message_id": ids.to_text(command.message_id), "revision": revision}
-    return Granted(records.DeleteMessage(command.message_id, now_ms, revision), answer)
+    deletion = records.DeleteMessage(command.message_id, now_ms, revision, command.event)
+    return Granted(deletion, _deleted(command.message_id, revision))
 
 
 def _expected_row(state: State, message_id: bytes, expected_revision: int | None) -> int:
@@ -208,10 +226,14 @@ def _written(message: Message, *, created: bool) -> JsonObject:
     }
 
 
-def _updated(message: Message, changed: list[str]) -> JsonObject:
+def _updated(message_id: bytes, revision: int, updated_at: int, changed: list[str]) -> JsonObject:
     return {
-        "message_id": ids.to_text(message.message_id),
-        "revision": message.revision,
-        "updated_at": message.updated_at,
+        "message_id": ids.to_text(message_id),
+        "revision": revision,
+        "updated_at": updated_at,
         "changed": changed,
     }
+
+
+def _deleted(message_id: bytes, revision: int) -> JsonObject:
+    return {"message_id": ids.to_text(message_id), "revision": revision}

@@ -21,6 +21,7 @@ from convmem.commands import Granted, Settled, touched_ids
 from convmem.errors import Code, Refusal
 from convmem.index_thread import IndexThread
 from convmem.ledger import Ledger
+from convmem.limits import BUSY_TIMEOUT_MS
 from convmem.memory import OnProgress
 from convmem.operations import (
     Command,
@@ -40,6 +41,14 @@ class _Waiting:
     command: Command
     on_progress: OnProgress | None
     answer: asyncio.Future[JsonObject]
+
+    is_begun: bool = False
+
+    def expire(self) -> None:
+        """Give up waiting for its turn."""
+        if not self.is_begun:
+            text = "the store is busy being rebuilt, or its disk is slow; nothing was written"
+            self.fail(Refusal(Code.BUSY, f"{text}. Try again in a while"))
 
     def succeed(self, answer: JsonObject) -> None:
         if not self.answer.done():
@@ -62,8 +71,9 @@ class _Write:
 class Engine:
     """A memory in this process. One event loop uses it."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, busy_timeout_s: float = BUSY_TIMEOUT_MS / 1000) -> None:
         self._ledger = ledger
+        self._busy_timeout_s = busy_timeout_s
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="convmem-writer")
         self._waiting: deque[_Waiting] = deque()
         self._committer: asyncio.Task[None] | None = None
@@ -73,12 +83,23 @@ class Engine:
         self._index_thread.start()
 
     @classmethod
-    def open(cls, data_dir: Path, allow_network: bool = False) -> "Engine":
+    def open(cls, data_dir: Path, allow_network: bool, busy_timeout_s: float) -> "Engine":
         """Open the store of a directory. Blocks. Raises Refusal."""
-        return cls(Ledger.open(data_dir, allow_network))
+        return cls(Ledger.open(data_dir, allow_network), busy_timeout_s)
+
+    def publish(self, endpoint: str) -> None:
+        """Let those who find the store in use know how to reach this process. Raises Refusal."""
+        self._ledger.publish(endpoint)
+
+    def note_error(self, text: str) -> None:
+        """Have the health report tell of something that cost nobody an answer."""
+        self._ledger.last_error = text
 
     async def execute(self, command: Command, on_progress: OnProgress | None = None) -> JsonObject:
-        """Grant a command: durable and applied when this returns. Raises Refusal."""
+        """Grant a command: durable and applied when this returns. Raises Refusal.
+
+        A write waits for its turn no longer than the busy timeout; a rebuild takes its time.
+        """
         if self._closed:
             raise Refusal(Code.BUSY, "the server is shutting down; nothing was written")
         loop = asyncio.get_running_loop()
@@ -86,7 +107,13 @@ class Engine:
         self._waiting.append(waiting)
         if self._committer is None:
             self._committer = loop.create_task(self._commit())
-        return await waiting.answer
+        if isinstance(command, RebuildIndex):
+            return await waiting.answer
+        patience = loop.call_later(self._busy_timeout_s, waiting.expire)
+        try:
+            return await waiting.answer
+        finally:
+            patience.cancel()
 
     async def query(self, query: Query) -> JsonObject:
         """Answer a query from the state as last applied. Raises Refusal."""
@@ -215,6 +242,7 @@ class Engine:
                 batch_bytes += batch_record_bytes(len(write.entry.payload))
                 if batch and batch_bytes > BATCH_BYTES_MAX:
                     break
+                write.waiting.is_begun = True
                 batch.append(write)
                 touched |= needed | {write.granted.message_id}
             self._waiting.popleft()

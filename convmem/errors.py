@@ -38,5 +38,16 @@ class Refusal(Exception):
         return f"{self.code}: {self.message}"
 
 
+class StoreInUse(Refusal):
+    """Another process, or another memory of this one, has the store.
+
+    ``endpoint`` is where its holder takes guests, None if it does not, or not yet.
+    """
+
+    def __init__(self, message: str, endpoint: str | None, **details: object) -> None:
+        super().__init__(Code.BUSY, message, **details)
+        self.endpoint = endpoint
+
+
 class InvalidRecord(ValueError):
     """Bytes of the log that verify but cannot be a record, or one that cannot follow its past."""

@@ -8,13 +8,14 @@ Every storage error leaves it as a ``Refusal``.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from convmem import codec, compaction, host, ids, views
 from convmem.commands import Granted, Settled, decide
 from convmem.errors import Code, InvalidRecord, Refusal
 from convmem.health import health
+from convmem.in_use import in_use
 from convmem.indexer import Indexer
 from convmem.operations import JsonObject, MessageCommand, Query, ReadHealth, SearchMessages
 from convmem.records import Place, Record
@@ -149,6 +150,11 @@ class Ledger:
         """Have the thread that catches up end soon."""
         self._indexer.stop()
 
+    def publish(self, endpoint: str) -> None:
+        """Let those who find the store in use know how to reach its owner. Raises Refusal."""
+        with _refusals():
+            self._store.publish(endpoint)
+
     @property
     def snapshot_due(self) -> bool:
         """Whether so much was written that a snapshot would spare the next start much replay."""
@@ -199,6 +205,8 @@ class Ledger:
         """Use the new log and its state from now on: at once, in memory. Raises Refusal."""
         with _refusals():
             self._store.switch(rebuilt.compacted)
+        # What a change came to is not in the new log; who may ask again is with us now.
+        rebuilt.replica.state.effects = self._state.effects
         self._replica = rebuilt.replica
 
     def retire(self) -> None:
@@ -239,11 +247,7 @@ def _refusals() -> Iterator[None]:
     except InvalidRecord as error:
         raise Refusal(Code.STORE_FAILED, f"{error}; `convmem check` tells more") from error
     except StoreLocked as error:
-        raise Refusal(
-            Code.BUSY,
-            f"{error}; close that client, or give this one another --data-dir",
-            holder=asdict(error.holder) if error.holder else None,
-        ) from error
+        raise in_use(error) from error
     except DiskFull as error:
         raise Refusal(
             Code.DISK_FULL, f"{error}; nothing was written. Free some space and try again"

@@ -58,6 +58,19 @@ SEARCH_RESULTS_DEFAULT = 10
 # take some 40 s, and hosts give a call a minute.
 INDEX_WAIT_S = 50.0
 
+# How long a call waits for the owner of a store that is busy, does not answer, or just ended and
+# has no successor yet. Hosts give a call a minute; a model should hear sooner.
+BUSY_TIMEOUT_MS = 5000
+# What an owner may take to give a sign of life, however short a call's patience is.
+SILENCE_MS_MIN = 1000
+
+# Of one guest: what it may have under way at its owner, how soon it must greet, and in how much.
+GUEST_REQUESTS_MAX = 64
+HELLO_TIMEOUT_S = 5.0
+HELLO_BYTES_MAX = 4096
+# Guests of one store. More processes than a person has hosts.
+GUESTS_MAX = 256
+
 # What a person types to be reminded of something.
 TOPIC_BYTES_MAX = 1024
 

@@ -27,7 +27,8 @@ JsonObject = dict[str, object]
 class WriteMessage:
     """Store a message. With a ``message_id`` it may be repeated: the second time changes nothing.
 
-    ``client_id`` is who asks, where known.
+    ``client_id`` is who asks, where known. ``assigned`` tells that the id was made for this
+    command alone: where it is taken already, by this very command.
     """
 
     session_id: str
@@ -36,24 +37,34 @@ class WriteMessage:
     metadata: Metadata = NO_METADATA
     message_id: bytes | None = None
     client_id: str | None = None
+    assigned: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateMessage:
-    """Change some of a message, if it still has the expected revision."""
+    """Change some of a message, if it still has the expected revision.
+
+    A command that may have to be repeated has a random number of 32 bits, its ``event``: the
+    second time changes nothing.
+    """
 
     message_id: bytes
     expected_revision: int
     changes: Changes
+    event: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteMessage:
-    """Remove a message, if it is in the session and has the revision expected, where given."""
+    """Remove a message, if it is in the session and has the revision expected, where given.
+
+    ``event`` as in an update.
+    """
 
     message_id: bytes
     session_id: str | None = None
     expected_revision: int | None = None
+    event: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

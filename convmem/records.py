@@ -43,22 +43,25 @@ class PutMessage:
 class UpdateMessage:
     """Some of a message changed. ``changes`` maps field names to new values, never empty.
 
-    The names are ``content`` and those of ``Metadata``. ``revision`` is the new one.
+    The names are ``content`` and those of ``Metadata``. ``revision`` is the new one. ``event``
+    is the number under which a guest asked for it, 0 if none.
     """
 
     message_id: bytes
     updated_at: int
     revision: int
     changes: Mapping[str, Any]
+    event: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteMessage:
-    """A message is gone. ``revision`` is the last one it had."""
+    """A message is gone. ``revision`` is the last one it had, ``event`` as in an update."""
 
     message_id: bytes
     deleted_at: int
     revision: int
+    event: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ from pathlib import Path
 from convmem import limits
 from convmem.memory import Memory
 from convmem.protocol import Row, Tool, fields
-from convmem.server import OpeningMemory
+from convmem.sharing.shared import SharedMemory
+from convmem.sharing.surroundings import LocalSurroundings
 from convmem.tools import all_tools
 
 _GENERATED = "<!-- Written by `python -m convmem.reference docs`. -->\n\n"
@@ -27,7 +28,8 @@ def pages() -> dict[str, str]:
 
 def tools_page() -> str:
     """What every tool takes and gives, from its declarations."""
-    memory: Memory = OpeningMemory(None, allow_network=False)
+    nowhere = LocalSurroundings(None, allow_network=False, busy_timeout_s=0)
+    memory: Memory = SharedMemory(nowhere, exclusive=True, busy_timeout_s=0)
     parts = [
         "# Tools\n",
         "A result is one JSON object, as `structuredContent` and, complete, as text. A refusal has "

@@ -8,7 +8,7 @@ declarations. Everything else is exported for tests and for whoever builds anoth
 from typing import TYPE_CHECKING
 
 from .arguments import parse
-from .connection import Cancelled, Connection, EventBatch
+from .connection import Cancelled, Connection, Event, EventBatch
 from .errors import (
     ClientError,
     ErrorCode,
@@ -24,6 +24,7 @@ from .errors import (
 from .framing import LineReader
 from .lifecycle import HANDSHAKE_VERSIONS, MODERN_VERSIONS, Era
 from .limits import (
+    BACKLOG_BYTES_MAX,
     CLOSE_TIMEOUT_S,
     LINE_BYTES_MAX,
     NESTING_MAX,
@@ -53,11 +54,13 @@ from .tools import Call, ServedTool, Tool
 from .transport import Transport, memory_pair
 
 if TYPE_CHECKING:
+    from .answers import Answers
     from .blocking import BlockingClient
     from .client import Client, ToolResult
-    from .exchange import OnProgress
+    from .exchange import Exchange, OnProgress
 
 __all__ = [
+    "BACKLOG_BYTES_MAX",
     "CLOSE_TIMEOUT_S",
     "HANDSHAKE_VERSIONS",
     "LINE_BYTES_MAX",
@@ -68,6 +71,7 @@ __all__ = [
     "REQUESTS_IN_FLIGHT_MAX",
     "SUBSCRIPTIONS_MAX",
     "URI_CHARS_MAX",
+    "Answers",
     "BlockingClient",
     "Call",
     "Cancelled",
@@ -77,7 +81,9 @@ __all__ = [
     "Era",
     "ErrorCode",
     "ErrorResponse",
+    "Event",
     "EventBatch",
+    "Exchange",
     "Field",
     "InvalidArguments",
     "LineReader",
@@ -128,9 +134,13 @@ def __getattr__(name: str) -> object:
             from . import client
 
             return getattr(client, name)
-        case "OnProgress":
+        case "Exchange" | "OnProgress":
             from . import exchange
 
-            return exchange.OnProgress
+            return getattr(exchange, name)
+        case "Answers":
+            from . import answers
+
+            return answers.Answers
         case _:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

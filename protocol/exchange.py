@@ -60,7 +60,7 @@ class Exchange:
         self,
         method: str,
         params: Mapping[str, object],
-        timeout_s: float,
+        timeout_s: float | None,
         on_progress: OnProgress | None = None,
     ) -> Mapping[str, object]:
         """The result. RequestFailed, RequestTimedOut or ServerGone.
@@ -80,7 +80,7 @@ class Exchange:
                 await self._transport.drain()
                 reply = await answer
         except TimeoutError:
-            raise RequestTimedOut(method, timeout_s) from None
+            raise RequestTimedOut(method, timeout_s or 0.0) from None
         finally:
             del self._waiting[id_]
             # The specification forbids to cancel the greeting, whatever became of it.

@@ -42,7 +42,7 @@ LAYERS: dict[str, list[set[str]]] = {
         {"limits", "errors", "ids", "message", "host"},
         {"records", "operations", "cursors"},
         {"codec", "memory", "pages"},
-        {"state.columns", "state.id_table", "state.patches", "state.sessions"},
+        {"state.columns", "state.effects", "state.id_table", "state.patches", "state.sessions"},
         {"state.links", "state.messages"},
         {"state.filters", "state.overview"},
         {"state"},
@@ -54,7 +54,7 @@ LAYERS: dict[str, list[set[str]]] = {
         {"search.context", "search.excerpts", "search.substrings", "search.units"},
         {"search.ranking"},
         {"search"},
-        {"indexer"},
+        {"in_use", "indexer"},
         {"commands", "compaction", "health", "replica", "views.rows"},
         {"views.context", "views.export", "views.messages", "views.search", "views.sessions"},
         {"views"},
@@ -65,6 +65,12 @@ LAYERS: dict[str, list[set[str]]] = {
         {"tools.requests"},
         {"tools.messages", "tools.maintenance", "tools.resources"},
         {"tools"},
+        {"sharing.endpoint", "sharing.wire"},
+        {"sharing.surroundings"},
+        {"sharing.owner"},
+        {"sharing.guest"},
+        {"sharing.shared"},
+        {"sharing"},
         {"server"},
         {"reference"},
         {"cli.launch"},
@@ -75,8 +81,8 @@ LAYERS: dict[str, list[set[str]]] = {
 }
 # Who may import the two ground-floor libraries, each through its façade only.
 FACADE_USERS = {
-    "convmem.storage": {"cli", "engine", "health", "ledger", "replica"},
-    "convmem.protocol": {"tools", "server", "reference", "cli"},
+    "convmem.storage": {"cli", "engine", "health", "in_use", "ledger", "replica", "sharing"},
+    "convmem.protocol": {"tools", "server", "sharing", "reference", "cli"},
 }
 # Everything else is pure: bytes and values in, bytes and values out.
 MAY_DO_IO = {
@@ -94,6 +100,7 @@ MAY_DO_IO = {
     "convmem/host",
     "convmem/index_thread",
     "convmem/server",
+    "convmem/sharing",
     "convmem/cli",
 }
 IO_MODULES = {

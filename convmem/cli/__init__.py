@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import TypeAlias
 
 from convmem import __version__
-from convmem.limits import CLIENT_ID_BYTES_MAX
+from convmem.limits import BUSY_TIMEOUT_MS, CLIENT_ID_BYTES_MAX
 
 USAGE = 2
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+_DIGITS_MAX = 9
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -30,9 +32,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if server and options.command not in ("tools", "call"):
         parser.error(f"{options.command} takes nothing after --: {' '.join(server)}")
     if options.command == "serve":
-        from convmem.server import serve
+        from convmem.server import Options, serve
 
-        return serve(options.data_dir, options.client_id, options.allow_network_fs)
+        return serve(
+            Options(
+                data_dir=options.data_dir,
+                client_id=options.client_id,
+                allow_network=options.allow_network_fs,
+                exclusive=options.exclusive,
+                busy_timeout_ms=options.busy_timeout,
+            )
+        )
     _print_what_the_console_can()
     match options.command:
         case "demo":
@@ -95,6 +105,18 @@ def _add_serve(commands: Commands) -> None:
         metavar="NAME",
         default=os.environ.get("CONVMEM_CLIENT_ID") or os.environ.get("MCP_CLIENT_ID"),
         help="who writes are attributed to, unless the host's name (or set CONVMEM_CLIENT_ID)",
+    )
+    serve.add_argument(
+        "--exclusive",
+        action="store_true",
+        help="share the store with nobody: refuse to join its owner, and let nobody join",
+    )
+    serve.add_argument(
+        "--busy-timeout",
+        type=_milliseconds,
+        metavar="MS",
+        default=BUSY_TIMEOUT_MS,
+        help="how long a call waits for an owner that is busy or gone (%(default)s; 0: not at all)",
     )
     serve.add_argument(
         "--allow-network-fs",
@@ -163,6 +185,12 @@ def _client_id(name: str) -> str:
     if size > CLIENT_ID_BYTES_MAX:
         raise argparse.ArgumentTypeError(f"longer than {CLIENT_ID_BYTES_MAX} bytes: {name!r}")
     return name
+
+
+def _milliseconds(text: str) -> int:
+    if not text.isdecimal() or len(text) > _DIGITS_MAX:
+        raise argparse.ArgumentTypeError(f"not a number of milliseconds: {text!r}")
+    return int(text)
 
 
 def _directory(text: str) -> Path:

@@ -25,6 +25,7 @@ from convmem.records import (
     UpdateMessage,
     updated,
 )
+from convmem.state.effects import Effect, EffectTable
 from convmem.state.links import LinkKind, LinkTable
 from convmem.state.messages import DELETED, MessageTable
 from convmem.state.patches import PatchTable
@@ -43,6 +44,7 @@ class State:
         self.sessions = SessionTable()
         self.links = LinkTable()
         self.patches = PatchTable()
+        self.effects = EffectTable()
         self.last_id = NO_ID
 
     def apply(self, record: Record, place: Place) -> None:
@@ -98,7 +100,7 @@ class State:
 
     def memory_bytes(self) -> int:
         """What the state occupies, as allocated."""
-        tables = (self.messages, self.sessions, self.links, self.patches)
+        tables = self._tables().values()
         return sum(table.memory_bytes() for table in tables)
 
     def save(self) -> dict[str, NDArray[Any]]:
@@ -123,12 +125,15 @@ class State:
         if len(self.last_id) != ID_BYTES:
             raise InvalidRecord("the greatest id is missing")
 
-    def _tables(self) -> Mapping[str, MessageTable | SessionTable | LinkTable | PatchTable]:
+    def _tables(
+        self,
+    ) -> Mapping[str, MessageTable | SessionTable | LinkTable | PatchTable | EffectTable]:
         return {
             "messages": self.messages,
             "sessions": self.sessions,
             "links": self.links,
             "patches": self.patches,
+            "effects": self.effects,
         }
 
     def _put(self, message: Message, place: Place) -> None:
@@ -149,6 +154,8 @@ class State:
             raise InvalidRecord(f"an update to revision {update.revision} skips or repeats one")
         self.messages.update(row, update)
         self.patches.add(row, update, place)
+        effect = Effect(update.revision, update.updated_at)
+        self.effects.add(update.message_id, update.event, effect)
         if "relations" in update.changes:
             self.links.drop(row, LinkKind.RELATION)
             self._link(row, update.changes["relations"])
@@ -166,6 +173,8 @@ class State:
             raise InvalidRecord(f"a deletion of revision {deletion.revision}, not the last one")
         self.messages.delete(row)
         self.patches.drop(row)
+        effect = Effect(deletion.revision, deletion.deleted_at)
+        self.effects.add(deletion.message_id, deletion.event, effect)
         for kind in LinkKind:
             self.links.drop(row, kind)
 

@@ -1,0 +1,136 @@
+"""The guest's end of a connection: a memory whose owner is another process.
+
+Every wait ends: with the answer, when the owner is gone, or when it has given no sign of life
+for as long as a call may wait. A slow answer of an owner that lives is waited for.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable
+
+from convmem.errors import Code, Refusal
+from convmem.limits import GUEST_REQUESTS_MAX
+from convmem.memory import OnProgress
+from convmem.operations import Command, JsonObject, Query
+from convmem.protocol import (
+    Answers,
+    Exchange,
+    RequestFailed,
+    RequestTimedOut,
+    ServerGone,
+    Transport,
+)
+from convmem.sharing import wire
+from convmem.sharing.owner import VERSION
+
+
+class OwnerGone(Exception):
+    """The connection has ended. What was asked may have come to be, or not."""
+
+
+class Guest:
+    """A memory over a connection. ``silence_s`` is how long its owner may give no sign of life."""
+
+    @classmethod
+    async def greet(
+        cls, transport: Transport, token: str, silence_s: float, on_end: Callable[[], None]
+    ) -> "Guest":
+        """Begin a connection; ``on_end`` is told once its end is seen.
+
+        Raises OwnerGone; Refusal (BUSY) if the owner is not to be had.
+        """
+        guest = cls(transport, silence_s)
+        hello = {"version": VERSION, "token": token}
+        told = await guest._exchanged("hello", hello, silence_s)
+        match told:
+            case {"version": version, "pid": int(pid)}:
+                guest.owner_pid = pid
+            case _:
+                version = None
+        if version != VERSION:
+            await guest.close()
+            raise Refusal(
+                Code.BUSY,
+                f"the store is in use by process {guest.owner_pid}, of another version of convmem "
+                "that shares it in another way; update both, and restart their hosts",
+            )
+        guest._on_end = on_end
+        return guest
+
+    def __init__(self, transport: Transport, silence_s: float) -> None:
+        self._transport = transport
+        self._silence_s = silence_s
+        self._exchange = Exchange(transport, Answers({}), self._what_became)
+        self._slots = asyncio.Semaphore(GUEST_REQUESTS_MAX)
+        self._telling: set[asyncio.Task[None]] = set()
+        self._on_end: Callable[[], None] = lambda: None
+        self.owner_pid = 0
+
+    @property
+    def part(self) -> JsonObject:
+        """What this process has to do with the sharing, for health."""
+        return {"role": "guest", "pid": os.getpid(), "owner_pid": self.owner_pid}
+
+    async def execute(self, command: Command, on_progress: OnProgress | None = None) -> JsonObject:
+        """As of a memory. Raises OwnerGone as well."""
+        return await self._ask(command, on_progress)
+
+    async def query(self, query: Query) -> JsonObject:
+        """As of a memory. Raises OwnerGone as well."""
+        return await self._ask(query, None)
+
+    async def close(self) -> None:
+        """End the connection."""
+        self._on_end = lambda: None
+        await self._transport.close()
+        await self._exchange.end()
+
+    async def _ask(self, operation: Command | Query, on_progress: OnProgress | None) -> JsonObject:
+        def report(done: float, total: float | None, _: str | None) -> None:
+            if on_progress is not None:
+                task = asyncio.ensure_future(on_progress(int(done), int(total or 0)))
+                self._telling.add(task)
+                task.add_done_callback(self._telling.discard)
+
+        async with self._slots:
+            asking = asyncio.create_task(
+                self._exchanged("ask", wire.encode(operation), None, report)
+            )
+            try:
+                while not (await asyncio.wait({asking}, timeout=self._silence_s / 2))[0]:
+                    await self._exchanged("ping", {}, self._silence_s / 2)
+                return await asking
+            finally:
+                asking.cancel()
+
+    async def _exchanged(
+        self,
+        method: str,
+        params: JsonObject,
+        timeout_s: float | None,
+        on_progress: Callable[[float, float | None, str | None], None] | None = None,
+    ) -> JsonObject:
+        try:
+            return dict(await self._exchange.request(method, params, timeout_s, on_progress))
+        except RequestTimedOut as error:
+            raise Refusal(
+                Code.BUSY,
+                f"process {self.owner_pid or 'that'} has the store in use and does not answer; "
+                "end it, or wait. What was asked may still come to be",
+            ) from error
+        except ServerGone as error:
+            raise OwnerGone from error
+        except RequestFailed as error:
+            raise _refusal(error) from error
+
+    async def _what_became(self) -> ServerGone:
+        self._on_end()
+        return ServerGone(None, "")
+
+
+def _refusal(failed: RequestFailed) -> Exception:
+    """What the owner raised."""
+    match failed.data:
+        case {"code": str(code), "details": dict(details)}:
+            return Refusal(Code(code), failed.message, **details)
+    return RuntimeError(f"the owner of the store failed: {failed.message}")

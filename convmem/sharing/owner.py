@@ -1,0 +1,189 @@
+"""The owner's end of a connection: answers what one guest asks, on the owner's own memory.
+
+    guest  --> {"method": "hello", "params": {"version", "token"}}       first, within a moment
+    owner  --> {"result": {"version", "pid"}}
+    guest  --> {"method": "ask", "params": an operation of ``wire``}, or {"method": "ping"}
+    owner  --> {"result": the answer} | {"error": {"message", "data": {"code", "details"}}},
+               and "notifications/progress" while a long command runs
+
+JSON-RPC, a line each, as on every wire of ours. What does not keep to this ends the
+connection and nothing else. A guest that does not read its answers is not read from, and so
+never has more than a bounded number under way.
+"""
+
+import asyncio
+import hmac
+from typing import TYPE_CHECKING
+
+from convmem.errors import Code, Refusal
+from convmem.limits import GUEST_REQUESTS_MAX, GUESTS_MAX, HELLO_BYTES_MAX, HELLO_TIMEOUT_S
+from convmem.memory import Memory, OnProgress
+from convmem.operations import Command, JsonObject, Query
+from convmem.protocol import (
+    Cancelled,
+    Connection,
+    ErrorCode,
+    ErrorResponse,
+    Event,
+    EventBatch,
+    LineTooLong,
+    Request,
+    Response,
+    Transport,
+)
+from convmem.sharing import wire
+from convmem.sharing.surroundings import Listening, Surroundings
+
+if TYPE_CHECKING:
+    from convmem.engine import Engine
+
+VERSION = 1
+"""Of what is said between owner and guest. Both must be of the same."""
+
+
+class Owner:
+    """A memory that this process owns, and shares with guests."""
+
+    def __init__(self, engine: "Engine", pid: int) -> None:
+        self._engine = engine
+        self._pid = pid
+        self._listening: Listening | None = None
+        self._guests: dict[GuestSession, asyncio.Task[None]] = {}
+
+    async def take_guests(self, surroundings: Surroundings) -> None:
+        """Let other processes join. Where that cannot be, health tells why."""
+        try:
+            self._listening = await surroundings.listen(self._serve)
+            self._engine.publish(self._listening.endpoint)
+        except (OSError, Refusal) as error:
+            self._engine.note_error(f"no other process can join: {error}")
+
+    @property
+    def part(self) -> JsonObject:
+        """What this process has to do with the sharing, for health."""
+        return {"role": "owner", "pid": self._pid, "guests": len(self._guests)}
+
+    async def execute(self, command: Command, on_progress: OnProgress | None = None) -> JsonObject:
+        """As of a memory."""
+        return await self._engine.execute(command, on_progress)
+
+    async def query(self, query: Query) -> JsonObject:
+        """As of a memory."""
+        return await self._engine.query(query)
+
+    async def close(self) -> None:
+        """Answer what guests have asked, take no more, and let go of the store.
+
+        Guests are let go last: by the time they look for the next owner, the lock is free.
+        """
+        if self._listening is not None:
+            self._listening.close()
+        await asyncio.gather(*(guest.finish() for guest in self._guests))
+        await self._engine.close()
+        for serving in self._guests.values():
+            serving.cancel()
+        await asyncio.gather(*self._guests.values(), return_exceptions=True)
+
+    async def _serve(self, transport: Transport, token: str) -> None:
+        if len(self._guests) < GUESTS_MAX:
+            guest = GuestSession(self._engine, transport, token, self._pid)
+            self._guests[guest] = asyncio.ensure_future(guest.run())
+            await asyncio.wait({self._guests[guest]})
+            del self._guests[guest]
+        await transport.close()
+
+
+class GuestSession:
+    """One guest of a memory, from its greeting to its end. ``pid`` is the owner's process."""
+
+    def __init__(self, memory: Memory, transport: Transport, token: str, pid: int) -> None:
+        self._memory = memory
+        self._transport = transport
+        self._token = token
+        self._pid = pid
+        self._connection = Connection(batches=False)
+        self._answering: dict[object, asyncio.Task[None]] = {}
+        self._is_closing = False
+
+    async def run(self) -> None:
+        """Serve the guest until it ends or says what is not understood."""
+        try:
+            welcome = await self._greet()
+            while welcome and (data := await self._transport.receive()):
+                welcome = all(map(self._take, self._connection.receive_data(data)))
+                await self._transport.drain()
+        finally:
+            for task in self._answering.values():
+                task.cancel()
+
+    async def finish(self) -> None:
+        """Take nothing more; wait until what is under way is answered and sent."""
+        self._is_closing = True
+        await asyncio.gather(*self._answering.values(), return_exceptions=True)
+        await self._transport.drain()
+
+    async def _greet(self) -> bool:
+        """Whether the guest may come in."""
+        received = b""
+        try:
+            async with asyncio.timeout(HELLO_TIMEOUT_S):
+                while not received.endswith(b"\n"):
+                    data = await self._transport.receive()
+                    received += data
+                    if not data or len(received) > HELLO_BYTES_MAX:
+                        return False
+        except TimeoutError:
+            return False
+        match list(self._connection.receive_data(received)):
+            case [Request(id_, "hello", {"version": version, "token": str(token)})]:
+                if hmac.compare_digest(token.encode(errors="replace"), self._token.encode()):
+                    told = {"version": VERSION, "pid": self._pid}
+                    self._transport.write(self._connection.send(Response(id_, told)))
+                    return version == VERSION
+        return False
+
+    def _take(self, event: Event | EventBatch) -> bool:
+        """Begin what is asked. False if it is nothing that a guest says."""
+        match event:
+            case _ if self._is_closing:
+                pass  # the guest will ask the next owner
+            case Request(id_, "ping"):
+                self._transport.write(self._connection.send(Response(id_, {})))
+            case Request(id_, "ask") if len(self._answering) < GUEST_REQUESTS_MAX:
+                task = asyncio.create_task(self._answer(event))
+                self._answering[id_] = task
+                task.add_done_callback(lambda _: self._answering.pop(id_))
+            case Cancelled(id_):
+                if id_ in self._answering:
+                    self._answering[id_].cancel()
+            case _:
+                return False
+        return True
+
+    async def _answer(self, request: Request) -> None:
+        try:
+            line = self._connection.send(Response(request.id, await self._result(request)))
+        except Refusal as refusal:
+            line = self._error(request, refusal.message, refusal.code, refusal.details)
+        except (LineTooLong, ValueError) as error:
+            line = self._error(request, str(error), Code.INVALID_ARGUMENT, {})
+        except Exception as error:  # a mistake of ours: the guest tells its host of its type
+            line = self._error(request, type(error).__name__, None, {})
+        self._transport.write(line)
+
+    async def _result(self, request: Request) -> JsonObject:
+        async def on_progress(done: int, total: int) -> None:
+            self._transport.write(self._connection.progress(request.id, done, total, None))
+
+        operation = wire.decode(request.params)
+        if isinstance(operation, Command):
+            return await self._memory.execute(operation, on_progress)
+        return await self._memory.query(operation)
+
+    def _error(
+        self, request: Request, message: str, code: Code | None, details: JsonObject
+    ) -> bytes:
+        data = {"code": code, "details": details}
+        return self._connection.send(
+            ErrorResponse(request.id, ErrorCode.INTERNAL_ERROR, message, data)
+        )

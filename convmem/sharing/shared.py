@@ -1,0 +1,202 @@
+"""A memory that several processes share: this one owns the store, or is a guest of its owner.
+
+               lock is free                     lock is held, its holder is reached
+    joining --------------------> owner         joining -------------------------> guest
+       ^                                                                            |
+       |_______________________ the connection has ended ___________________________|
+
+Whoever gets the lock is the owner; nobody is elected. A call that was under way at an owner
+that ended is asked again of the next. Commands are made repeatable before they are sent: a new
+message has its id, a change its number, so that none takes effect twice.
+
+Promises: a call is answered once; it waits for an owner no longer than the busy timeout; what
+was acknowledged by one owner is there with the next, because it is in the log.
+"""
+
+import asyncio
+import contextlib
+import platform
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+from convmem import __version__, host, ids
+from convmem.errors import Code, Refusal, StoreInUse
+from convmem.limits import SILENCE_MS_MIN
+from convmem.operations import (
+    Command,
+    DeleteMessage,
+    JsonObject,
+    Query,
+    ReadHealth,
+    UpdateMessage,
+    WriteMessage,
+)
+from convmem.sharing.surroundings import Surroundings
+
+if TYPE_CHECKING:
+    from convmem.memory import OnProgress
+    from convmem.sharing.guest import Guest
+    from convmem.sharing.owner import Owner
+
+    Member = Owner | Guest
+
+Operation = TypeVar("Operation", bound=Command | Query)
+
+_PAUSE_S = 0.005
+_PAUSE_S_MAX = 0.1
+
+
+class SharedMemory:
+    """The memory of a data directory, whoever owns it. Joined once, by whoever comes first."""
+
+    def __init__(
+        self, surroundings: Surroundings, *, exclusive: bool, busy_timeout_s: float
+    ) -> None:
+        self._surroundings = surroundings
+        self._exclusive = exclusive
+        self._busy_timeout_s = busy_timeout_s
+        self._joining: asyncio.Task[Member] | None = None
+        self._last_id = ids.NO_ID
+        self._closed = False
+
+    async def open(self) -> None:
+        """Join ahead of the first call. What goes wrong is told to that call."""
+        with contextlib.suppress(Refusal):
+            await self._joined()
+
+    async def execute(
+        self, command: Command, on_progress: "OnProgress | None" = None
+    ) -> JsonObject:
+        """As of a memory."""
+        return await self._ask(command, lambda member, this: member.execute(this, on_progress))
+
+    async def query(self, query: Query) -> JsonObject:
+        """As of a memory. The health says what part this process has in it."""
+        if not isinstance(query, ReadHealth):
+            return await self._ask(query, lambda member, this: member.query(this))
+        try:
+            answer = await self._ask(query, lambda member, this: member.query(this))
+            return answer | {"sharing": (await self._joined()).part}
+        except Refusal as refusal:
+            return _unavailable(refusal)
+
+    async def close(self) -> None:
+        """Leave: give the store to whoever comes next."""
+        self._closed = True
+        if self._joining is not None:
+            with contextlib.suppress(Exception):  # what went wrong was told to every call
+                await (await self._joining).close()
+
+    async def _ask(
+        self, operation: Operation, ask: "Callable[[Member, Operation], Awaitable[JsonObject]]"
+    ) -> JsonObject:
+        """Ask the owner, and the next one if it ends meanwhile."""
+        from convmem.sharing.guest import Guest, OwnerGone
+
+        loop = asyncio.get_running_loop()
+        patience_ends_s: float | None = None
+        while True:
+            try:
+                member = await self._joined()
+                if isinstance(member, Guest):
+                    operation = self._repeatable(operation)
+                return await ask(member, operation)
+            except OwnerGone as gone:
+                if patience_ends_s is None:
+                    patience_ends_s = loop.time() + self._busy_timeout_s
+                elif loop.time() > patience_ends_s:
+                    raise _unknown("owner after owner of the store has ended", operation) from gone
+            except StoreInUse as in_use:
+                if patience_ends_s is None:
+                    raise
+                raise _unknown(in_use.message, operation) from in_use
+
+    async def _joined(self) -> "Member":
+        """The owner or guest that this process is; all who ask meanwhile wait for one attempt."""
+        return await asyncio.shield(self._join_again() if self._joining is None else self._joining)
+
+    def _join_again(self) -> "asyncio.Task[Member]":
+        self._joining = asyncio.create_task(self._join())
+        self._joining.add_done_callback(self._forget_if_failed)
+        return self._joining
+
+    def _forget_if_failed(self, attempt: "asyncio.Task[Member]") -> None:
+        """The next call tries again, also where nobody waited for this attempt any more."""
+        if attempt is self._joining and (attempt.cancelled() or attempt.exception()):
+            self._joining = None
+
+    def _left(self) -> None:
+        """The owner is gone: find the next at once, so that the next call need not wait."""
+        self._joining = None
+        if not self._closed:
+            self._join_again()
+
+    async def _join(self) -> "Member":
+        """Own the store, or be a guest of its owner. Raises Refusal when patience ends."""
+        loop = asyncio.get_running_loop()
+        patience_ends_s = loop.time() + self._busy_timeout_s
+        pause_s = _PAUSE_S
+        while True:
+            try:
+                return await self._own()
+            except StoreInUse as in_use:
+                refusal = in_use
+            if self._exclusive or self._closed:
+                raise refusal
+            if (guest := await self._visit(refusal.endpoint)) is not None:
+                return guest
+            if loop.time() + pause_s > patience_ends_s:
+                raise refusal
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, _PAUSE_S_MAX)
+
+    async def _own(self) -> "Owner":
+        engine = await self._surroundings.open()
+        from convmem.sharing.owner import Owner
+
+        owner = Owner(engine, self._surroundings.pid)
+        if not self._exclusive:
+            await owner.take_guests(self._surroundings)
+        return owner
+
+    async def _visit(self, endpoint: str | None) -> "Guest | None":
+        """Be a guest; None where no owner is reached. Raises Refusal if it does not answer."""
+        from convmem.sharing.guest import Guest, OwnerGone
+
+        if endpoint is None:
+            return None
+        silence_s = max(self._busy_timeout_s, SILENCE_MS_MIN / 1000)
+        with contextlib.suppress(OSError, OwnerGone):
+            transport, token = await self._surroundings.connect(endpoint)
+            return await Guest.greet(transport, token, silence_s, self._left)
+        return None
+
+    def _repeatable(self, operation: Operation) -> Operation:
+        """The operation with what tells it from any other, so that it may be asked twice."""
+        match operation:
+            case WriteMessage(message_id=None):
+                random = host.random_bytes(ids.RANDOM_BYTES)
+                self._last_id = ids.successor(self._last_id, host.now_ms(), random)
+                return replace(operation, message_id=self._last_id, assigned=True)
+            case UpdateMessage(event=0) | DeleteMessage(event=0):
+                return replace(operation, event=int.from_bytes(host.random_bytes(4)) | 1)
+            case _:
+                return operation
+
+
+def _unavailable(refusal: Refusal) -> JsonObject:
+    """The health of a store that cannot be asked."""
+    error = {"code": refusal.code, "message": refusal.message, **refusal.details}
+    versions = {"convmem": __version__, "python": platform.python_version()}
+    return {"status": "unavailable", "error": error, "versions": versions}
+
+
+def _unknown(what: str, operation: Command | Query) -> Refusal:
+    """A refusal after something was sent: whether it came to be is not known."""
+    text = f"{what}; what was asked may have come to be"
+    if isinstance(operation, WriteMessage) and operation.message_id is not None:
+        message_id = ids.to_text(operation.message_id)
+        text += f". Write it again with message_id {message_id}: that changes nothing if it did"
+        return Refusal(Code.BUSY, text, message_id=message_id)
+    return Refusal(Code.BUSY, text)

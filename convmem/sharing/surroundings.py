@@ -1,0 +1,85 @@
+"""What a process meets of the others at a data directory: the store, its lock, an endpoint."""
+
+import asyncio
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from convmem.errors import Code, Refusal
+from convmem.protocol import Transport
+from convmem.sharing import endpoint
+from convmem.sharing.endpoint import Listener, OnGuest
+
+if TYPE_CHECKING:
+    from convmem.engine import Engine
+
+
+class Listening(Protocol):
+    """An endpoint in use."""
+
+    endpoint: str
+
+    def close(self) -> None:
+        """Take in no more guests. Those that are there stay."""
+
+
+class Surroundings(Protocol):
+    """The one seam to the world outside: chosen by a test, simulated by another."""
+
+    pid: int
+
+    async def open(self) -> "Engine":
+        """Become the owner. Raises StoreInUse, and Refusal for a store that cannot be opened."""
+        ...
+
+    async def listen(self, on_guest: OnGuest) -> Listening:
+        """Take in guests, as the owner. Raises OSError."""
+        ...
+
+    async def connect(self, place: str) -> tuple[Transport, str]:
+        """Reach the owner: the transport, and the token to name. Raises OSError."""
+        ...
+
+
+class LocalSurroundings:
+    """The data directory and the processes of this machine."""
+
+    def __init__(
+        self, data_dir: Path | None, *, allow_network: bool, busy_timeout_s: float
+    ) -> None:
+        self._data_dir = data_dir
+        self._allow_network = allow_network
+        self._busy_timeout_s = busy_timeout_s
+        self.pid = os.getpid()
+
+    async def open(self) -> "Engine":
+        return await asyncio.to_thread(self._open)
+
+    async def listen(self, on_guest: OnGuest) -> Listener:
+        return await endpoint.listen(self._named(), on_guest)
+
+    async def connect(self, place: str) -> tuple[Transport, str]:
+        return await endpoint.connect(place)
+
+    def _open(self) -> "Engine":
+        from convmem.in_use import in_use
+        from convmem.storage import OsDisk, StoreLocked
+
+        data_dir = self._named()
+        try:
+            OsDisk(data_dir).refuse_locked()
+        except StoreLocked as locked:
+            raise in_use(locked) from locked
+        except OSError:
+            pass  # opening the store says it better
+        from convmem.engine import Engine  # numpy and more: for an owner only
+
+        return Engine.open(data_dir, self._allow_network, self._busy_timeout_s)
+
+    def _named(self) -> Path:
+        if self._data_dir is None:
+            raise Refusal(
+                Code.STORE_FAILED,
+                "no data directory: start the server with --data-dir DIR or set CONVMEM_DATA_DIR",
+            )
+        return self._data_dir
