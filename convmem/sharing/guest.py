@@ -94,7 +94,7 @@ class Guest:
 
         async with self._slots:
             asking = asyncio.create_task(
-                self._exchanged("ask", wire.encode(operation), None, report)
+                self._exchanged("ask", {"operation": wire.encode(operation)}, None, report)
             )
             try:
                 while not (await asyncio.wait({asking}, timeout=self._silence_s / 2))[0]:

@@ -2,7 +2,7 @@
 
     guest  --> {"method": "hello", "params": {"version", "token"}}       first, within a moment
     owner  --> {"result": {"version", "pid"}}
-    guest  --> {"method": "ask", "params": an operation of ``wire``}, or {"method": "ping"}
+    guest  --> {"method": "ask", "params": {"operation": as of ``wire``}} or {"method": "ping"}
     owner  --> {"result": the answer} | {"error": {"message", "data": {"code", "details"}}},
                and "notifications/progress" while a long command runs
 
@@ -49,6 +49,7 @@ class Owner:
         self._pid = pid
         self._listening: Listening | None = None
         self._guests: dict[GuestSession, asyncio.Task[None]] = {}
+        self._serving: set[asyncio.Task[None]] = set()
 
     async def take_guests(self, surroundings: Surroundings) -> None:
         """Let other processes join. Where that cannot be, health tells why."""
@@ -80,17 +81,22 @@ class Owner:
             self._listening.close()
         await asyncio.gather(*(guest.finish() for guest in self._guests))
         await self._engine.close()
-        for serving in self._guests.values():
-            serving.cancel()
-        await asyncio.gather(*self._guests.values(), return_exceptions=True)
+        for running in self._guests.values():
+            running.cancel()
+        await asyncio.gather(*self._serving)
 
     async def _serve(self, transport: Transport, token: str) -> None:
-        if len(self._guests) < GUESTS_MAX:
-            guest = GuestSession(self._engine, transport, token, self._pid)
-            self._guests[guest] = asyncio.ensure_future(guest.run())
-            await asyncio.wait({self._guests[guest]})
-            del self._guests[guest]
+        if len(self._guests) >= GUESTS_MAX:
+            return
+        serving = asyncio.current_task()
+        assert serving is not None
+        self._serving.add(serving)
+        guest = GuestSession(self._engine, transport, token, self._pid)
+        self._guests[guest] = asyncio.ensure_future(guest.run())
+        await asyncio.wait({self._guests[guest]})
+        del self._guests[guest]
         await transport.close()
+        self._serving.discard(serving)
 
 
 class GuestSession:
@@ -175,7 +181,7 @@ class GuestSession:
         async def on_progress(done: int, total: int) -> None:
             self._transport.write(self._connection.progress(request.id, done, total, None))
 
-        operation = wire.decode(request.params)
+        operation = wire.decode(request.params.get("operation"))
         if isinstance(operation, Command):
             return await self._memory.execute(operation, on_progress)
         return await self._memory.query(operation)

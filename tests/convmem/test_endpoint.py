@@ -1,0 +1,315 @@
+"""The owner's endpoint, and what comes over it that no guest says."""
+
+import asyncio
+import contextlib
+import dataclasses
+import json
+import os
+import socket
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from convmem.engine import Engine
+from convmem.errors import Code, Refusal
+from convmem.ledger import Ledger
+from convmem.limits import GUEST_REQUESTS_MAX, HELLO_BYTES_MAX
+from convmem.operations import ReadHistory, WriteMessage
+from convmem.protocol import Transport
+from convmem.sharing import endpoint
+from convmem.sharing import owner as owner_module
+from convmem.sharing.guest import Guest, OwnerGone
+from convmem.sharing.owner import Owner
+from convmem.storage import MemoryDisk
+from tests.convmem.harness import Clock
+
+WAIT_S = 30.0
+HELLO = b'{"jsonrpc":"2.0","id":1,"method":"hello","params":{"version":1,"token":""}}\n'
+PING = b'{"jsonrpc":"2.0","id":2,"method":"ping"}\n'
+READ = ReadHistory(session_id="s", order="oldest_first", limit=10, max_bytes=1 << 16)
+
+unix = pytest.mark.skipif(sys.platform == "win32", reason="Unix sockets")
+VARIANTS = [pytest.param(True, id="unix", marks=unix), pytest.param(False, id="tcp")]
+
+
+class Place:
+    """Surroundings of an owner alone: a real endpoint."""
+
+    pid = 1
+
+    def __init__(self, directory: Path, is_unix: bool) -> None:
+        self.directory = directory
+        self.is_unix = is_unix
+        self.at = ""
+
+    async def open(self) -> Engine:
+        return Engine(Ledger(MemoryDisk(), Clock().environment()))
+
+    async def listen(self, on_guest: endpoint.OnGuest) -> endpoint.Listener:
+        listener = await endpoint.listen(self.directory, on_guest, unix=self.is_unix)
+        self.at = listener.endpoint
+        return listener
+
+    async def connect(self, place: str) -> tuple[Transport, str]:
+        return await endpoint.connect(place)
+
+    async def guest(self, silence_s: float = WAIT_S) -> Guest:
+        transport, token = await self.connect(self.at)
+        return await Guest.greet(transport, token, silence_s, lambda: None)
+
+
+@contextlib.asynccontextmanager
+async def owned(directory: Path, is_unix: bool) -> AsyncIterator[Place]:
+    place = Place(directory, is_unix)
+    owner = Owner(await place.open(), place.pid)
+    await owner.take_guests(place)
+    async with asyncio.timeout(WAIT_S):
+        yield place
+        await owner.close()
+
+
+def run(test: Callable[[], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(WAIT_S):
+            await test()
+
+    asyncio.run(bounded())
+
+
+async def end_of(transport: Transport) -> bytes:
+    """All that comes until the owner hangs up."""
+    received = b""
+    while data := await transport.receive():
+        received += data
+    return received
+
+
+@pytest.mark.parametrize("is_unix", VARIANTS)
+def test_guests_ask_and_are_answered(tmp_path: Path, is_unix: bool) -> None:
+    async def test() -> None:
+        async with owned(tmp_path, is_unix) as place:
+            one, two = await place.guest(), await place.guest()
+            await one.execute(WriteMessage(session_id="s", role="user", content="by one"))
+            (message,) = (await two.query(READ))["messages"]  # type: ignore[misc]
+            assert message["content"] == "by one"
+            with pytest.raises(Refusal) as refused:
+                await one.query(dataclasses.replace(READ, session_id="none"))
+            assert refused.value.code == Code.NOT_FOUND
+            await one.close()
+            await two.close()
+
+    run(test)
+
+
+@pytest.mark.parametrize("is_unix", VARIANTS)
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"\0\xff\n",
+        b"{}\n",
+        PING,
+        b"x" * (HELLO_BYTES_MAX + 1),
+        b'{"jsonrpc":"2.0","id":1,"method":"hello","params":{}}\n',
+        b'{"jsonrpc":"2.0","id":1,"method":"hello","params":{"version":1,"token":"no"}}\n',
+        b'{"jsonrpc":"2.0","id":1,"method":"hello","params":{"version":1,"token":"\\u00e9"}}\n',
+        HELLO.replace(b'""', b"5"),
+    ],
+    ids=["http", "noise", "empty", "ping", "long", "nothing", "token", "accent", "number"],
+)
+def test_who_does_not_greet_is_not_let_in(tmp_path: Path, is_unix: bool, said: bytes) -> None:
+    async def test() -> None:
+        async with owned(tmp_path, is_unix) as place:
+            guest = await place.guest()
+            stranger, _ = await place.connect(place.at)
+            stranger.write(said)
+            assert await end_of(stranger) == b""
+            await stranger.close()
+            await guest.execute(WriteMessage(session_id="s", role="user", content="unharmed"))
+            await guest.close()
+
+    run(test)
+
+
+def test_who_says_nothing_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(owner_module, "HELLO_TIMEOUT_S", 0.05)
+
+    async def test() -> None:
+        async with owned(tmp_path, endpoint.HAS_UNIX_SOCKETS) as place:
+            silent, _ = await place.connect(place.at)
+            assert await end_of(silent) == b""
+            await silent.close()
+
+    run(test)
+
+
+@unix
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"\xff\xff\n",
+        b'{"jsonrpc":"2.0","id":3,"method":"steal"}\n',
+        b"[" * 100_000 + b"\n",
+        b"[]\n",
+        b'{"jsonrpc":"2.0","method":"ask"}\n',
+        b"x" * (17 << 20),
+        b"".join(
+            b'{"jsonrpc":"2.0","id":%d,"method":"ask","params":{"operation":%s}}\n'
+            % (n, b'{"kind":"ReadHistory"}')
+            for n in range(10, 11 + GUEST_REQUESTS_MAX)
+        ),
+    ],
+    ids=["noise", "unknown", "deep", "batch", "notification", "long", "too many"],
+)
+def test_a_guest_that_says_what_is_not_understood_is_let_go(tmp_path: Path, said: bytes) -> None:
+    async def test() -> None:
+        async with owned(tmp_path, True) as place:
+            guest = await place.guest()
+            stranger, _ = await place.connect(place.at)
+            stranger.write(HELLO + said)
+            await end_of(stranger)
+            await stranger.close()
+            await guest.execute(WriteMessage(session_id="s", role="user", content="unharmed"))
+            await guest.close()
+
+    run(test)
+
+
+@unix
+@pytest.mark.parametrize(
+    "operation",
+    [
+        b"5",
+        b"{}",
+        b'{"kind":"Ledger"}',
+        b'{"kind":"WriteMessage"}',
+        b'{"kind":"WriteMessage","session_id":"s","role":"robot","content":"x"}',
+        b'{"kind":"WriteMessage","session_id":5,"role":"user","content":"x"}',
+        b'{"kind":"WriteMessage","session_id":"s","role":"user","content":"x","message_id":"="}',
+        b'{"kind":"WriteMessage","session_id":"s","role":"user","content":"x","message_id":"AA=="}',
+        b'{"kind":"WriteMessage","session_id":"s","role":"user","content":"x","sudo":true}',
+        b'{"kind":"UpdateMessage","message_id":"","expected_revision":true,"changes":{}}',
+        b'{"kind":"UpdateMessage","message_id":"","expected_revision":1,"changes":{"seq":1}}',
+    ],
+)
+def test_an_operation_that_is_none_is_refused(tmp_path: Path, operation: bytes) -> None:
+    async def test() -> None:
+        async with owned(tmp_path, True) as place:
+            stranger, _ = await place.connect(place.at)
+            stranger.write(HELLO)
+            await stranger.receive()
+            ask = b'{"jsonrpc":"2.0","id":7,"method":"ask","params":{"operation":%s}}\n'
+            stranger.write(ask % operation + PING)
+            received = b""
+            while received.count(b"\n") < 2:
+                received += await stranger.receive()
+            answers = sorted(json.loads(line)["id"] for line in received.splitlines())
+            assert b'"error"' in received, received
+            assert answers == [2, 7]
+            await stranger.close()
+
+    run(test)
+
+
+@unix
+def test_a_guest_that_does_not_read_holds_up_nobody(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with owned(tmp_path, True) as place:
+            guest = await place.guest()
+            for _ in range(8):
+                await guest.execute(
+                    WriteMessage(session_id="s", role="user", content="x" * 900_000)
+                )
+            deaf = socket.socket(socket.AF_UNIX)
+            deaf.connect(place.at.removeprefix("unix:"))
+            ask = (
+                b'{"jsonrpc":"2.0","id":%d,"method":"ask","params":{"operation":{"kind":'
+                b'"ReadHistory","session_id":"s","order":"oldest_first","limit":9,'
+                b'"max_bytes":1000000}}}\n'
+            )
+            deaf.sendall(HELLO + b"".join(ask % n for n in range(2, 40)))
+            for _ in range(20):
+                await guest.execute(WriteMessage(session_id="t", role="user", content="quick"))
+            deaf.close()
+            await guest.close()
+
+    run(test)
+
+
+@unix
+def test_a_folder_that_others_may_enter_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_to_all = tmp_path / "runtime" / "convmem"
+    open_to_all.mkdir(parents=True, mode=0o755)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(open_to_all.parent))
+
+    async def test() -> None:
+        async with owned(tmp_path, True) as place:
+            assert str(open_to_all) not in place.at
+            folder = Path(place.at.removeprefix("unix:")).parent
+            assert folder.stat().st_mode & 0o077 == 0
+
+    run(test)
+
+
+@unix
+def test_where_there_is_no_place_nobody_joins_and_health_tells(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(folder: Path) -> None:
+        raise PermissionError(f"{folder}: not yours")
+
+    monkeypatch.setattr(endpoint, "_make_private", refuse)
+
+    async def test() -> None:
+        place = Place(tmp_path, True)
+        engine = await place.open()
+        owner = Owner(engine, place.pid)
+        await owner.take_guests(place)
+        from convmem.operations import ReadHealth
+
+        report = await owner.query(ReadHealth())
+        assert "not yours" in str(report["last_error"])
+        await owner.close()
+
+    run(test)
+
+
+@unix
+def test_what_a_killed_owner_left_is_replaced(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with owned(tmp_path, True) as place:
+            path = Path(place.at.removeprefix("unix:"))
+        assert not path.exists()
+        left = socket.socket(socket.AF_UNIX)
+        left.bind(str(path))
+        left.close()
+        async with owned(tmp_path, True) as place:
+            assert Path(place.at.removeprefix("unix:")) == path
+            await (await place.guest()).close()
+
+    run(test)
+
+
+@unix
+def test_the_user_at_the_other_end_is_known() -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX)
+    assert endpoint.peer_user(ours) == os.getuid()
+    ours.close()
+    theirs.close()
+
+
+def test_an_owner_of_another_version_is_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test() -> None:
+        async with owned(tmp_path, endpoint.HAS_UNIX_SOCKETS) as place:
+            monkeypatch.setattr(owner_module, "VERSION", 2)
+            with pytest.raises((Refusal, OwnerGone)) as refused:
+                await place.guest()
+            assert "another version" in str(refused.value)
+
+    run(test)

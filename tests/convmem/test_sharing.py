@@ -1,0 +1,285 @@
+"""Several servers on one data directory: real processes, as several hosts start them."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from convmem.cli.launch import server_command
+from convmem.protocol import Client
+from tests.convmem.harness import Refused
+
+WAIT_S = 60.0
+SESSION = {"view": "history", "session_id": "s", "order": "oldest_first"}
+
+
+class Host:
+    """A server process and its host."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+
+    @property
+    def pid(self) -> int:
+        assert self.client.pid is not None
+        return self.client.pid
+
+    async def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        """The answer. Raises Refused."""
+        result = await self.client.call_tool(tool, arguments)
+        if result.is_error:
+            raise Refused(result.text)
+        assert result.structured is not None
+        return dict(result.structured)
+
+    async def write(self, content: str, **more: Any) -> dict[str, Any]:
+        message = {"session_id": "s", "role": "user", "content": content} | more
+        return await self.call("write_message", **message)
+
+    async def contents(self) -> list[str]:
+        page = await self.call("read_messages", **SESSION, limit=1000, max_bytes=1 << 20)
+        return [message["content"] for message in page["messages"]]
+
+    async def part(self) -> dict[str, Any]:
+        sharing: dict[str, Any] = (await self.call("get_system_health"))["sharing"]
+        return sharing
+
+
+@contextlib.asynccontextmanager
+async def hosts(data_dir: Path, count: int = 2, *options: str) -> AsyncIterator[list[Host]]:
+    """So many hosts, the first of them the owner; bounded in time."""
+    async with asyncio.timeout(WAIT_S), contextlib.AsyncExitStack() as stack:
+        started = []
+        for number in range(count):
+            command = [*server_command(data_dir), "--client-id", f"host {number}", *options]
+            host = Host(await stack.enter_async_context(await Client.start(command)))
+            await host.part()
+            started.append(host)
+        yield started
+
+
+def run(test: Any) -> None:
+    asyncio.run(test)
+
+
+def sockets() -> set[Path]:
+    """The endpoints of all owners of this user."""
+    folders = [Path("/tmp") / f"convmem-{os.getuid()}"]
+    if runtime := os.environ.get("XDG_RUNTIME_DIR"):
+        folders.append(Path(runtime) / "convmem")
+    return {path for folder in folders if folder.is_dir() for path in folder.iterdir()}
+
+
+def test_what_one_writes_the_others_see_at_once(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with hosts(tmp_path, 3) as (owner, *guests):
+            assert (await owner.part()) == {"role": "owner", "pid": owner.pid, "guests": 2}
+            everyone = [owner, *guests]
+            for number, host in enumerate(everyone):
+                await host.write(f"by {number}")
+                for other in everyone:
+                    assert (await other.contents())[-1] == f"by {number}"
+            for guest in guests:
+                part = {"role": "guest", "pid": guest.pid, "owner_pid": owner.pid}
+                assert await guest.part() == part
+            page = await owner.call("read_messages", **SESSION)
+            assert [each["written_by"] for each in page["messages"]] == [
+                "host 0",
+                "host 1",
+                "host 2",
+            ]
+            found = await guests[0].call("search_messages", query="by 2")
+            assert found["results"][0]["excerpt"] == "by 2"
+
+    run(test())
+
+
+def test_all_that_an_owner_offers_a_guest_offers(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with hosts(tmp_path) as (owner, guest):
+            first = await guest.write("one", metadata={"tags": ["a"]})
+            await guest.write("two")
+            page = await guest.call("read_messages", **SESSION, limit=1)
+            rest = {**SESSION, "limit": 1, "cursor": page["next_cursor"]}
+            for host in (owner, guest):
+                assert (await host.call("read_messages", **rest))["messages"][0]["content"] == "two"
+            named = {"message_id": first["message_id"]}
+            changed = await guest.call(
+                "update_message", **named, expected_revision=1, content="uno", clear=["tags"]
+            )
+            assert (changed["revision"], set(changed["changed"])) == (2, {"content", "tags"})
+            with pytest.raises(Refused) as refused:
+                await guest.call("update_message", **named, expected_revision=1, content="eins")
+            assert (refused.value.code, refused.value.told["current_revision"]) == ("CONFLICT", 2)
+            with pytest.raises(Refused, match="INVALID_ARGUMENT"):
+                await guest.write("x", role="robot")
+            read = await guest.client.request("resources/read", {"uri": "convmem://session/s"})
+            assert "uno" in str(read)
+            completed = await guest.client.request(
+                "completion/complete",
+                {
+                    "ref": {"type": "ref/resource", "uri": "convmem://session/{session_id}"},
+                    "argument": {"name": "session_id", "value": "s"},
+                },
+            )
+            assert "'s'" in str(completed)
+            await guest.call("delete_message", **named)
+            assert (await guest.call("rebuild_index"))["rebuilt"] is True
+            assert await owner.contents() == ["two"]
+
+    run(test())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_guest_stays_light(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with hosts(tmp_path) as (owner, guest):
+            await guest.write("one")
+            await guest.contents()
+            mapped = {host: Path(f"/proc/{host.pid}/maps").read_text() for host in (owner, guest)}
+            assert "numpy" in mapped[owner]
+            assert "numpy" not in mapped[guest]
+            status = Path(f"/proc/{guest.pid}/status").read_text().split()
+            assert int(status[status.index("VmRSS:") + 1]) < 40 * 1024
+
+    run(test())
+
+
+@pytest.mark.parametrize("end", ["EOF", "SIGTERM", "SIGKILL"])
+def test_when_the_owner_ends_a_guest_takes_over(tmp_path: Path, end: str) -> None:
+    """Writes that were under way are asked again: each is there once, none is refused."""
+
+    async def write_many(host: Host, name: str) -> list[str]:
+        names = [f"{name} {number}" for number in range(40)]
+        written = await asyncio.gather(*map(host.write, names))
+        assert len({each["message_id"] for each in written}) == len(names)
+        return names
+
+    async def end_of(owner: Host) -> None:
+        await owner.write("the last")
+        if end == "EOF":
+            await owner.client.close()
+        else:
+            os.kill(owner.pid, getattr(signal, end))
+
+    async def test() -> None:
+        async with hosts(tmp_path, 4) as (owner, *guests):
+            written = await asyncio.gather(
+                *(write_many(guest, f"guest {n}") for n, guest in enumerate(guests)),
+                end_of(owner),
+            )
+            expected = sorted([name for names in written if names for name in names])
+            for guest in guests:
+                there = await guest.contents()
+                assert there.count("the last") == 1
+                assert sorted(set(there) - {"the last"}) == expected
+                assert len(there) == len(expected) + 1
+            parts = [await guest.part() for guest in guests]
+            assert sorted(part["role"] for part in parts) == ["guest", "guest", "owner"]
+
+    run(test())
+
+
+@pytest.mark.skipif(os.name != "posix", reason="stops a process")
+def test_an_owner_that_stands_still_is_waited_for_and_named(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with hosts(tmp_path, 2, "--busy-timeout", "1000") as (owner, guest):
+            os.kill(owner.pid, signal.SIGSTOP)
+            try:
+                for ask in (guest.contents(), guest.write("later")):
+                    with pytest.raises(Refused, match=f"process {owner.pid}") as refused:
+                        await ask
+                    assert refused.value.code == "BUSY"
+            finally:
+                os.kill(owner.pid, signal.SIGCONT)
+            await guest.write("after")
+            assert (await owner.contents())[-1] == "after"
+            os.kill(owner.pid, signal.SIGSTOP)
+            os.kill(owner.pid, signal.SIGKILL)
+            assert (await guest.contents())[-1] == "after"
+
+    run(test())
+
+
+def test_an_exclusive_server_lets_nobody_join(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with (
+            hosts(tmp_path, 1, "--exclusive") as (owner,),
+            hosts(tmp_path / "second", 0),
+        ):
+            command = [*server_command(tmp_path), "--busy-timeout", "0"]
+            async with await Client.start(command) as client:
+                with pytest.raises(Refused, match="in use") as refused:
+                    await Host(client).write("refused")
+                assert refused.value.code == "BUSY"
+                assert refused.value.told["holder"]["pid"] == owner.pid
+                assert "endpoint" not in refused.value.told["holder"]
+                await owner.client.close()
+                await Host(client).write("granted")
+                assert await Host(client).contents() == ["granted"]
+
+    run(test())
+
+
+def test_an_exclusive_server_joins_nobody(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with hosts(tmp_path, 1) as (owner,):
+            command = [*server_command(tmp_path), "--exclusive"]
+            async with await Client.start(command) as client:
+                with pytest.raises(Refused, match="in use"):
+                    await Host(client).contents()
+            await owner.write("undisturbed")
+
+    run(test())
+
+
+def test_many_that_start_at_once_on_a_fresh_folder_all_join(tmp_path: Path) -> None:
+    async def test() -> None:
+        before = sockets()
+        async with asyncio.timeout(WAIT_S):
+            commands = [server_command(tmp_path / "fresh")] * 20
+            clients = await asyncio.gather(*map(Client.start, commands))
+            everyone = [Host(client) for client in clients]
+            await asyncio.gather(*(host.write(str(n)) for n, host in enumerate(everyone)))
+            for host in (everyone[0], everyone[-1]):
+                assert sorted(await host.contents(), key=int) == [str(n) for n in range(20)]
+            parts = [await host.part() for host in everyone]
+            assert [part["role"] for part in parts].count("owner") == 1
+            await asyncio.gather(*(client.close() for client in clients))
+        for host in everyone:
+            with pytest.raises(ProcessLookupError):
+                os.kill(host.pid, 0)
+        assert sockets() <= before
+        async with hosts(tmp_path / "fresh", 1, "--exclusive") as (host,):
+            assert len(await host.contents()) == 20
+
+    run(test())
+
+
+def test_a_data_folder_with_a_long_path_is_shared(tmp_path: Path) -> None:
+    long = tmp_path / ("a" * 120) / ("語" * 40)
+
+    async def test() -> None:
+        async with hosts(long) as (owner, guest):
+            await guest.write("joined")
+            assert await owner.contents() == ["joined"]
+
+    run(test())
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Unix sockets")
+def test_the_endpoint_is_the_users_own(tmp_path: Path) -> None:
+    async def test() -> None:
+        before = sockets()
+        async with hosts(tmp_path, 1):
+            (endpoint,) = sockets() - before
+            assert endpoint.is_socket()
+            assert endpoint.parent.stat().st_mode & 0o077 == 0
+
+    run(test())
