@@ -17,6 +17,7 @@
     delete   := id: 16 bytes   deleted_at: i64   revision: u32 (the last)
                 event: u32 (0 = none)                                                32 bytes
     greatest := id: 16 bytes
+    effect   := id: 16 bytes   time: i64   revision: u32   event: u32                32 bytes
     tag      := len: u8   text
     relation := len: u8   type text   target id: 16 bytes
     source   := id: 16 bytes
@@ -38,6 +39,7 @@ from convmem.ids import ID_BYTES
 from convmem.message import KINDS, NO_METADATA, ROLES, TIERS, Message, Metadata, Relation
 from convmem.records import (
     CHANGEABLE,
+    ChangeEffect,
     DeleteMessage,
     GreatestId,
     PutMessage,
@@ -52,7 +54,8 @@ class RecordType(IntEnum):
     PUT_MESSAGE = 1
     UPDATE_MESSAGE = 2
     DELETE_MESSAGE = 3
-    GREATEST_ID = 9  # 4 to 6 are the log's own; 7 and 8 are kept for facts
+    GREATEST_ID = 9  # 4 to 6 are the log's own; 7, 8 and 10 are kept for facts
+    CHANGE_EFFECT = 11
 
 
 KNOWN_TYPES = frozenset(RecordType)
@@ -82,6 +85,8 @@ def encode(record: Record) -> tuple[RecordType, bytes]:
             return RecordType.DELETE_MESSAGE, payload
         case GreatestId(message_id):
             return RecordType.GREATEST_ID, message_id
+        case ChangeEffect(message_id, event, revision, time_ms):
+            return RecordType.CHANGE_EFFECT, _DELETE.pack(message_id, time_ms, revision, event)
         case _:
             assert_never(record)
 
@@ -224,6 +229,11 @@ def _decode_update(payload: bytes) -> UpdateMessage:
     return UpdateMessage(message_id, updated_at, revision, changes, event)
 
 
+def _decode_effect(payload: bytes) -> ChangeEffect:
+    message_id, time_ms, revision, event = _DELETE.unpack(payload)
+    return ChangeEffect(message_id, event, revision, time_ms)
+
+
 def _importance(value: int) -> int:
     if value > limits.IMPORTANCE_MAX:
         raise InvalidRecord(f"an importance of {value}")
@@ -315,4 +325,5 @@ _DECODE: Mapping[int, Callable[[bytes], Record]] = {
     RecordType.UPDATE_MESSAGE: _decode_update,
     RecordType.DELETE_MESSAGE: lambda payload: DeleteMessage(*_DELETE.unpack(payload)),
     RecordType.GREATEST_ID: lambda payload: GreatestId(*_GREATEST.unpack(payload)),
+    RecordType.CHANGE_EFFECT: _decode_effect,
 }

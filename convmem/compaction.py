@@ -1,14 +1,16 @@
 """What a compaction keeps: every message that is there, as one PUT record each.
 
 Updates are folded in, deleted messages left out, and links to messages that are gone removed.
+What the latest changes came to is kept, for who may yet ask again.
 Pure: it reads the state and makes records; the ledger has them written.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from convmem.limits import EFFECT_KEPT_MS
 from convmem.message import Message
-from convmem.records import GreatestId, PutMessage, Record
+from convmem.records import ChangeEffect, GreatestId, PutMessage, Record
 from convmem.state import State
 
 
@@ -30,7 +32,7 @@ def dead(state: State) -> Dead:
     return Dead(state.messages.deleted, len(state.patches), frozenset(gone))
 
 
-def live_records(state: State, dangling: frozenset[bytes]) -> Iterator[Record]:
+def live_records(state: State, dangling: frozenset[bytes], now_ms: int) -> Iterator[Record]:
     """The records of a log that holds only what counts, in the order of writing."""
     greatest = b""
     for row in state.live_rows():
@@ -39,6 +41,8 @@ def live_records(state: State, dangling: frozenset[bytes]) -> Iterator[Record]:
         yield PutMessage(_without(message, dangling) if dangling else message)
     if greatest != state.last_id:
         yield GreatestId(state.last_id)
+    for (message_id, event), effect in state.effects.since(now_ms - EFFECT_KEPT_MS):
+        yield ChangeEffect(message_id, event, effect.revision, effect.time_ms)
 
 
 def _without(message: Message, dangling: frozenset[bytes]) -> Message:

@@ -188,7 +188,8 @@ class Ledger:
             if not found:
                 return None
             replica = Replica(self._read)
-            records = compaction.live_records(self._state, found.dangling)
+            now_ms = self._environment.now_ms()
+            records = compaction.live_records(self._state, found.dangling, now_ms)
             live = self.live
             compacted = self._store.compact(
                 (LogRecord(*codec.encode(record)) for record in records),
@@ -205,8 +206,6 @@ class Ledger:
         """Use the new log and its state from now on: at once, in memory. Raises Refusal."""
         with _refusals():
             self._store.switch(rebuilt.compacted)
-        # What a change came to is not in the new log; who may ask again is with us now.
-        rebuilt.replica.state.effects = self._state.effects
         self._replica = rebuilt.replica
 
     def retire(self) -> None:

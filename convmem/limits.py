@@ -64,6 +64,11 @@ BUSY_TIMEOUT_MS = 5000
 # What an owner may take to give a sign of life, however short a call's patience is.
 SILENCE_MS_MIN = 1000
 
+# Of the changes that guests asked for, what the latest came to: who asks again does so within
+# seconds of the end of an owner. A compaction keeps those of a minute.
+EFFECTS_MAX = 1024
+EFFECT_KEPT_MS = 60_000
+
 # Of one guest: what it may have under way at its owner, how soon it must greet, and in how much.
 GUEST_REQUESTS_MAX = 64
 HELLO_TIMEOUT_S = 5.0

@@ -71,7 +71,20 @@ class GreatestId:
     message_id: bytes
 
 
-Record = PutMessage | UpdateMessage | DeleteMessage | GreatestId
+@dataclass(frozen=True, slots=True)
+class ChangeEffect:
+    """What a change came to that was asked for under a number. A compaction keeps the latest.
+
+    ``revision`` and ``time_ms`` are those of the update or deletion itself.
+    """
+
+    message_id: bytes
+    event: int
+    revision: int
+    time_ms: int
+
+
+Record = PutMessage | UpdateMessage | DeleteMessage | GreatestId | ChangeEffect
 
 
 def updated(message: Message, update: UpdateMessage) -> Message:

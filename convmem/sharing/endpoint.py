@@ -20,12 +20,13 @@ import stat
 import struct
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 from convmem.protocol import BACKLOG_BYTES_MAX, Transport
 
-OnGuest = Callable[[Transport, str], Awaitable[None]]
+OnGuest = Callable[[Transport, str], Coroutine[Any, Any, None]]
 """Serves one guest to its end. Told the token that it has to name, "" for none."""
 
 # What fits sockaddr_un on every system, with its zero.

@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from convmem import __version__, host, ids
+from convmem import __version__, ids
 from convmem.errors import Code, Refusal, StoreInUse
 from convmem.limits import SILENCE_MS_MIN
 from convmem.operations import (
@@ -43,6 +43,10 @@ if TYPE_CHECKING:
 
 Operation = TypeVar("Operation", bound=Command | Query)
 
+EVENT_BYTES = 4
+"""Of the number of a change: what its record has room for."""
+
+# Between two attempts to join: a new owner is there within a moment, or takes its time.
 _PAUSE_S = 0.005
 _PAUSE_S_MAX = 0.1
 
@@ -176,11 +180,13 @@ class SharedMemory:
         """The operation with what tells it from any other, so that it may be asked twice."""
         match operation:
             case WriteMessage(message_id=None):
-                random = host.random_bytes(ids.RANDOM_BYTES)
-                self._last_id = ids.successor(self._last_id, host.now_ms(), random)
+                random = self._surroundings.random_bytes(ids.RANDOM_BYTES)
+                now_ms = self._surroundings.now_ms()
+                self._last_id = ids.apart(self._last_id, now_ms, random)
                 return replace(operation, message_id=self._last_id, assigned=True)
             case UpdateMessage(event=0) | DeleteMessage(event=0):
-                return replace(operation, event=int.from_bytes(host.random_bytes(4)) | 1)
+                event = int.from_bytes(self._surroundings.random_bytes(EVENT_BYTES))
+                return replace(operation, event=event or 1)
             case _:
                 return operation
 

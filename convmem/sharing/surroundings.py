@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from convmem import host
 from convmem.errors import Code, Refusal
 from convmem.protocol import Transport
 from convmem.sharing import endpoint
@@ -27,6 +28,14 @@ class Surroundings(Protocol):
     """The one seam to the world outside: chosen by a test, simulated by another."""
 
     pid: int
+
+    def now_ms(self) -> int:
+        """The clock: UTC milliseconds since 1970."""
+        ...
+
+    def random_bytes(self, count: int) -> bytes:
+        """Randomness, for ids and numbers that no other process has."""
+        ...
 
     async def open(self) -> "Engine":
         """Become the owner. Raises StoreInUse, and Refusal for a store that cannot be opened."""
@@ -51,6 +60,8 @@ class LocalSurroundings:
         self._allow_network = allow_network
         self._busy_timeout_s = busy_timeout_s
         self.pid = os.getpid()
+        self.now_ms = host.now_ms
+        self.random_bytes = host.random_bytes
 
     async def open(self) -> "Engine":
         return await asyncio.to_thread(self._open)

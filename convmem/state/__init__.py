@@ -17,6 +17,7 @@ from convmem.ids import ID_BYTES, NO_ID
 from convmem.limits import RECORD_BYTES_BESIDE_CONTENT
 from convmem.message import NO_METADATA, Message, Relation
 from convmem.records import (
+    ChangeEffect,
     DeleteMessage,
     GreatestId,
     Place,
@@ -58,6 +59,8 @@ class State:
                 self._delete(record)
             case GreatestId(message_id):
                 self.last_id = max(self.last_id, message_id)
+            case ChangeEffect(message_id, event, revision, time_ms):
+                self.effects.add(message_id, event, Effect(revision, time_ms))
             case _:
                 assert_never(record)
 

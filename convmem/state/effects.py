@@ -6,7 +6,7 @@ knows it from there. Only the latest are kept: who asks again does so within sec
 """
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from convmem.errors import InvalidRecord
 from convmem.ids import ID_BYTES
+from convmem.limits import EFFECTS_MAX
 
 NO_EVENT = 0
 """The number of a change that nobody will ask for again."""
 
-EFFECTS_MAX = 1024
 _SAVED: dict[str, Any] = {"event": np.uint32, "revision": np.uint32, "time_ms": np.int64}
 _EFFECT_BYTES = 250  # a dictionary's entry, roughly
 
@@ -46,6 +46,10 @@ class EffectTable:
     def find(self, message_id: bytes, event: int) -> Effect | None:
         """What came of a change, where it is known."""
         return self._effects.get((message_id, event))
+
+    def since(self, time_ms: int) -> Iterator[tuple[tuple[bytes, int], Effect]]:
+        """By message and number, what came of the changes from then on."""
+        return (item for item in self._effects.items() if item[1].time_ms >= time_ms)
 
     def save(self) -> Mapping[str, NDArray[Any]]:
         """The table as columns, for a snapshot."""

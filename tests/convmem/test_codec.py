@@ -10,8 +10,17 @@ from convmem import limits
 from convmem.codec import RecordType, decode, encode
 from convmem.errors import InvalidRecord
 from convmem.message import Message, Metadata, Relation
-from convmem.records import PutMessage
-from tests.convmem.strategies import messages
+from convmem.records import (
+    ChangeEffect,
+    DeleteMessage,
+    GreatestId,
+    PutMessage,
+    Record,
+    UpdateMessage,
+)
+from tests.convmem.strategies import message_ids, messages, times_ms
+
+events = st.integers(0, 2**32 - 1)
 
 PLAIN = Message(
     message_id=bytes(range(16)),
@@ -41,6 +50,38 @@ def test_a_plain_message_has_these_bytes() -> None:
 @given(messages)
 def test_a_record_comes_back_equal(message: Message) -> None:
     assert decode(*encode(PutMessage(message))) == PutMessage(message)
+
+
+@given(
+    st.builds(
+        UpdateMessage,
+        message_id=message_ids,
+        updated_at=times_ms,
+        revision=st.integers(2, 2**31),
+        changes=st.fixed_dictionaries({"importance": st.integers(0, 100)}),
+        event=events,
+    )
+    | st.builds(
+        DeleteMessage,
+        message_id=message_ids,
+        deleted_at=times_ms,
+        revision=st.integers(1, 2**31),
+        event=events,
+    )
+    | st.builds(
+        ChangeEffect,
+        message_id=message_ids,
+        event=events,
+        revision=st.integers(1, 2**31),
+        time_ms=times_ms,
+    )
+    | st.builds(GreatestId, message_ids)
+)
+def test_other_records_come_back(record: Record) -> None:
+    record_type, payload = encode(record)
+    assert decode(record_type, payload) == record
+    with pytest.raises(InvalidRecord):
+        decode(record_type, payload + b"x")
 
 
 @given(messages, st.data())

@@ -84,7 +84,7 @@ class Past:
         if not self._there or not changes:
             return
         message_id, revision = self._picked(pick)
-        update = UpdateMessage(message_id, pick, revision + 1, self._linked(changes))
+        update = UpdateMessage(message_id, pick, revision + 1, self._linked(changes), event=pick)
         self.records.append(update)
 
     def delete(self, pick: int) -> None:
@@ -92,7 +92,7 @@ class Past:
             return
         message_id, revision = self._picked(pick)
         del self._there[message_id]
-        self.records.append(DeleteMessage(message_id, pick, revision))
+        self.records.append(DeleteMessage(message_id, pick, revision, event=pick))
 
     def _picked(self, pick: int) -> tuple[bytes, int]:
         message_id = list(self._there)[pick % len(self._there)]
@@ -180,7 +180,7 @@ def assert_same_columns(one: State, other: State) -> None:
 
 
 def compacted(state: State) -> Iterator[Record]:
-    return compaction.live_records(state, compaction.dead(state).dangling)
+    return compaction.live_records(state, compaction.dead(state).dangling, now_ms=0)
 
 
 @settings(max_examples=200)
