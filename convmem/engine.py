@@ -83,7 +83,12 @@ class Engine:
         self._index_thread.start()
 
     @classmethod
-    def open(cls, data_dir: Path, allow_network: bool, busy_timeout_s: float) -> "Engine":
+    def open(
+        cls,
+        data_dir: Path,
+        allow_network: bool = False,
+        busy_timeout_s: float = BUSY_TIMEOUT_MS / 1000,
+    ) -> "Engine":
         """Open the store of a directory. Blocks. Raises Refusal."""
         return cls(Ledger.open(data_dir, allow_network), busy_timeout_s)
 

@@ -11,7 +11,7 @@ from convmem import codec
 from convmem.engine import Engine
 from convmem.errors import Code, Refusal
 from convmem.ledger import Ledger
-from convmem.operations import ReadHealth, RebuildIndex
+from convmem.operations import ReadHealth, RebuildIndex, WriteMessage
 from convmem.replica import Replica
 from convmem.storage import MemoryDisk, Operation
 from tests.convmem.harness import WAIT_S, Clock, Host, Refused
@@ -128,8 +128,8 @@ class TestClosing:
         host.disk.hook = gate = Gate(at)
 
         async def close_meanwhile() -> None:
-            message = {"session_id": "s", "role": "user", "content": BIG}
-            writes = [asyncio.create_task(host.ask("write_message", **message)) for _ in range(12)]
+            message = WriteMessage(session_id="s", role="user", content=BIG)
+            writes = [asyncio.create_task(host.engine.execute(message)) for _ in range(12)]
             await gate.until_reached()
             closing = asyncio.create_task(host.engine.close())
             await asyncio.sleep(0)

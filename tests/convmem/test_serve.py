@@ -96,19 +96,6 @@ class TestAFolderThatCannotBeOpened:
             assert text.startswith("STORE_FAILED")
             assert "/dev/null" in text
 
-    def test_it_is_in_use(self, tmp_path: Path) -> None:
-        with client_of(tmp_path) as owner:
-            call(owner, "write_message", **MESSAGE)
-            with client_of(tmp_path) as second:
-                text = refused(second, "write_message", **MESSAGE)
-                assert text.startswith("BUSY")
-                told = json.loads(text.partition("\n")[2])["error"]
-                assert told["holder"]["pid"] == owner.pid
-                call(owner, "write_message", **MESSAGE)
-                owner.close()
-                call(second, "write_message", **MESSAGE)
-                assert call(second, "get_system_health")["messages"] == 3
-
     def test_it_is_damaged(self, tmp_path: Path) -> None:
         log, data = damaged_log(tmp_path)
         for snapshot in tmp_path.glob("*.cvs"):
