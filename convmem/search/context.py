@@ -56,8 +56,9 @@ class Context:
         neighbours: Neighbours,
     ) -> "Context":
         """The context of rows that score so much by themselves."""
+        scored = np.flatnonzero(own[:-1] > 0)
         best = np.zeros(int(sessions.max(initial=0)) + 1, np.float32)
-        np.maximum.at(best, sessions.astype(np.intp), own[:-1])
+        np.maximum.at(best, sessions[scored].astype(np.intp), own[scored])
         return cls(own, best, sessions, content_bytes, neighbours)
 
     def of(self, rows: Rows) -> Scores:

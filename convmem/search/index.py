@@ -192,7 +192,8 @@ class Index:
             last = min(len(rows), first + BLOCK_SEGMENTS - len(block))
             here = (places >= first) & (places < last)
             local = places[here] - np.uint32(first) + np.uint32(len(block))
-            pairs = np.unique(keys[here] << _PLACE_BITS | local)
+            pairs = np.sort(keys[here] << _PLACE_BITS | local)
+            pairs = pairs[np.append(True, pairs[1:] != pairs[:-1])]
             block_keys = pairs >> _PLACE_BITS
             block.postings.add(block_keys, pairs.astype(np.uint16))
             added.append(word_numbers(block_keys[is_word(block_keys)]))

@@ -94,7 +94,7 @@ class Lexicon:
         if len(self._uses) < len(self._numbers):
             room = np.zeros(len(self._numbers) - len(self._uses), np.int32)
             self._uses = np.concatenate((self._uses, room))
-        np.add.at(self._uses, numbers, change)
+        np.add.at(self._uses, numbers.astype(np.intp), change)
         self._in_use = int(np.count_nonzero(self._uses))
         self._index_new()
 
@@ -103,22 +103,10 @@ class Lexicon:
         lists = [self._used(list_) for list_ in self._grams.lists(_gram_keys(word))]
         counts = np.array([len(list_) for list_ in lists])
         weights = np.log(1 + (self._in_use - counts + 0.5) / (counts + 0.5)) ** _RARITY_POWER
-        order = weights.argsort(kind="stable")[::-1]
-        # What is alike enough shares one of the rare grams; the common ones only add to it.
-        left = weights.sum() - weights[order].cumsum()
-        enough = weights.sum() * COVERAGE_MIN
-        rare = int(np.count_nonzero(left >= enough)) + 1
-        covered = np.zeros(len(self._uses))
-        for place in order[:rare].tolist():
-            covered[lists[place]] += weights[place]
-        found = np.flatnonzero(covered > 0)
-        for place in order[rare:].tolist():
-            has_gram = np.zeros(len(self._uses), bool)
-            has_gram[lists[place]] = True
-            covered[found] += weights[place] * has_gram[found]
-        coverage = covered[found] / weights.sum()
-        alike = coverage >= COVERAGE_MIN
-        return found[alike].astype(np.uint32), coverage[alike]
+        covered = np.bincount(np.concatenate(lists), weights.repeat(counts))
+        coverage = covered / weights.sum()
+        alike = np.flatnonzero(coverage >= COVERAGE_MIN)
+        return alike.astype(np.uint32), coverage[alike]
 
     def holding(self, part: str, *, begins: bool, ends: bool) -> Ids:
         """The words with a part in them: anywhere, or where the word begins, ends, or both."""

@@ -76,11 +76,10 @@ class Ranker:
         """
         fields = self._own(scored)
         own = fields.sum(axis=0)
-        is_scored = own[:-1] > 0
         context = Context.around(
             own, self.columns.sessions, self.columns.content_bytes, self.neighbours
         )
-        answers = is_scored & allowed
+        answers = (own[:-1] > 0) & allowed
         held, others = self._holding(query, context, allowed, limit)
         answers[others] = True
         answers[held] = False
@@ -110,10 +109,11 @@ class Ranker:
         count = 1 + max((int(block.fields.max()) for block, _ in scored.blocks), default=0)
         own = np.zeros((count, nobody + 1), np.float32)
         for block, scores in scored.blocks:
-            places = np.minimum(block.rows, nobody).astype(np.intp)  # the dead score nothing
+            places = np.flatnonzero(scores > 0)
+            cells = block.rows[places].astype(np.intp)
             if count > 1:
-                places += block.fields * np.intp(nobody + 1)
-            np.maximum.at(own.reshape(-1), places, scores)
+                cells += block.fields[places] * np.intp(nobody + 1)
+            np.maximum.at(own.reshape(-1), cells, scores[places])
         return own
 
     def _holding(
