@@ -56,7 +56,10 @@ class Document:
 
 
 class Block:
-    """Up to 65,536 segments: row, field and length (code points) of each, and their terms."""
+    """Up to 65,536 segments: row, field and length (code points) of each, and their terms.
+
+    Its arrays are replaced, not changed: they may be those of a snapshot, or go into one.
+    """
 
     def __init__(self) -> None:
         self.rows: NDArray[np.uint32] = np.zeros(0, np.uint32)
@@ -78,7 +81,7 @@ class Block:
     ) -> "Block":
         """The block of saved columns."""
         block = cls()
-        block.append(rows, fields, lengths)
+        block.rows, block.fields, block.lengths = rows, fields, lengths
         block.postings.restore(*postings)
         block.has_dead = bool((rows == NOBODY).any())
         return block
@@ -99,6 +102,12 @@ class Block:
         self.rows = np.concatenate((self.rows, rows))
         self.fields = np.concatenate((self.fields, fields))
         self.lengths = np.concatenate((self.lengths, lengths))
+
+    def forget(self, dead: NDArray[np.bool_]) -> None:
+        """Make some of the segments nobody's."""
+        self.rows = self.rows.copy()
+        self.rows[dead] = NOBODY
+        self.has_dead = True
 
     def memory_bytes(self) -> int:
         """What the block occupies, roughly."""
@@ -135,8 +144,7 @@ class Index:
             self.lexicon.count_uses(word_numbers(keys[are_words]), -uses[are_words])
             self.live_segments -= int(np.count_nonzero(dead))
             self.live_chars -= int(block.lengths[dead].sum(dtype=np.int64))
-            block.rows[dead] = NOBODY
-            block.has_dead = True
+            block.forget(dead)
 
     def counts(self, keys: Keys) -> NDArray[np.int64]:
         """How many segments hold each term."""

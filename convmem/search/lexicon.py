@@ -61,7 +61,7 @@ class Lexicon:
         lexicon = cls()
         lexicon._numbers.of(words)
         lexicon._words = words
-        lexicon._uses = uses
+        lexicon._uses = uses.copy()
         lexicon._in_use = int(np.count_nonzero(uses))
         lexicon._grams.restore(*grams)
         return lexicon

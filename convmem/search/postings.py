@@ -78,7 +78,7 @@ class PostingLists:
             self._recent_pairs = 0
 
     def restore(self, keys: Keys, ends: NDArray[np.uint32], values: NDArray[Any]) -> None:
-        """Take the arrays of merged lists."""
+        """Take the arrays of merged lists, which are not changed."""
         self.keys, self.ends, self.values = keys, ends, values
 
     def count_marked(self, marked: NDArray[np.bool_]) -> Mapping[int, int]:

@@ -1,5 +1,7 @@
 """An index as named columns, for a snapshot.
 
+An index that is restored uses the columns where they lie, and changes none of them.
+
 rows fields lengths       of every segment, block after block; all blocks but the last full
 block_keys                how many terms each block has
 keys ends values          the posting lists of every block, one block after another
@@ -63,7 +65,7 @@ def save(index: Index) -> dict[str, NDArray[Any]]:
 def restore(saved: Mapping[str, memoryview]) -> Index | None:
     """The index of saved columns; None where they are missing or do not fit together."""
     try:
-        columns = {name: np.frombuffer(saved[name], kind).copy() for name, kind in KINDS.items()}
+        columns = {name: np.frombuffer(saved[name], kind) for name, kind in KINDS.items()}
         words, tags = _apart(columns["words"]), _apart(columns["tags"])
     except (KeyError, ValueError):
         return None

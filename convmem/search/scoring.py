@@ -62,14 +62,10 @@ def rarity(live_segments: int, df: NDArray[np.float64 | np.int64]) -> NDArray[np
     return telling
 
 
-def quantised(likeness: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Likenesses as multiples of the step."""
-    return np.ceil(likeness / _LIKENESS_STEP) * _LIKENESS_STEP
-
-
 def from_coverage(coverage: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The likeness of words of some coverage."""
-    return quantised(coverage**_COVERAGE_POWER)
+    """The likeness of words of some coverage, as a multiple of the step."""
+    steps = np.ceil(coverage**_COVERAGE_POWER / _LIKENESS_STEP)
+    return np.minimum(1, steps * _LIKENESS_STEP)  # rounding may cover more than there is
 
 
 def score_segments(index: Index, units: list[Unit]) -> Scored:
@@ -77,24 +73,61 @@ def score_segments(index: Index, units: list[Unit]) -> Scored:
     found = [_likenesses(block, units) for block in index.blocks]
     dfs = np.zeros(len(units))
     for of_block in found:
-        dfs += [likeness.sum(dtype=np.float64) for _, likeness in of_block]
+        dfs += [each.df for each in of_block]
     rarities = rarity(index.live_segments, dfs).tolist()
+    shares = [
+        np.float32(unit.weight * telling * (unit.k1 + 1))
+        for unit, telling in zip(units, rarities, strict=True)
+    ]
     mean_length = index.live_chars / max(1, index.live_segments)
-    blocks = []
-    for block, of_block in zip(index.blocks, found, strict=True):
-        scores = np.zeros(len(block), np.float32)
-        for unit, telling, (places, likeness) in zip(units, rarities, of_block, strict=True):
-            held_back = block.lengths[places].astype(np.float32)
-            held_back *= unit.k1 * LENGTH_SHARE / mean_length
-            held_back += unit.k1 * (1 - LENGTH_SHARE)
-            held_back += likeness
-            np.add.at(scores, places, unit.weight * telling * (unit.k1 + 1) * likeness / held_back)
-        blocks.append((block, scores))
+    blocks = [
+        (block, _scores(block.lengths.astype(np.float32) / mean_length, units, shares, of_block))
+        for block, of_block in zip(index.blocks, found, strict=True)
+    ]
     return Scored(blocks, rarities)
 
 
-def _likenesses(block: Block, units: list[Unit]) -> list[tuple[Places, Scores]]:
-    """Of each unit the places of the segments that have any of it, and how much."""
+def _scores(
+    lengths: NDArray[np.float32],
+    units: list[Unit],
+    shares: list[np.float32],
+    found: list["_Likeness"],
+) -> Scores:
+    """The scores of the segments of a block; their lengths are in mean lengths."""
+    scores = np.zeros(len(lengths), np.float32)
+    for k1 in dict.fromkeys(unit.k1 for unit in units):
+        held_back = np.float32(k1 * LENGTH_SHARE) * lengths + np.float32(k1 * (1 - LENGTH_SHARE))
+        # Of what is there or not, as signs are, the shares add up before they are held back.
+        there = np.zeros(len(lengths), np.float32)
+        for unit, share, likeness in zip(units, shares, found, strict=True):
+            if unit.k1 != k1:
+                continue
+            if likeness.amounts is None:
+                np.add.at(there, likeness.places, share)
+            else:
+                amounts = likeness.amounts
+                added = share * amounts / (amounts + held_back[likeness.places])
+                np.add.at(scores, likeness.places, added)
+        scores += there / (1 + held_back)
+    return scores
+
+
+@dataclass(frozen=True, slots=True)
+class _Likeness:
+    """The segments of a block that are like a unit, and how much; 1 where no amounts are."""
+
+    places: Places
+    amounts: Scores | None
+
+    @property
+    def df(self) -> float:
+        if self.amounts is None:
+            return len(self.places)
+        return float(self.amounts.sum(dtype=np.float64))
+
+
+def _likenesses(block: Block, units: list[Unit]) -> list[_Likeness]:
+    """The segments that are like each unit."""
     if not units:
         return []
     lists = block.postings.lists(np.concatenate([unit.keys for unit in units]))
@@ -106,8 +139,9 @@ def _likenesses(block: Block, units: list[Unit]) -> list[tuple[Places, Scores]]:
     return found
 
 
-def _likeness(block: Block, unit: Unit, lists: list[Places]) -> tuple[Places, Scores]:
-    """The places of the segments in any of the lists, and how much they have of the unit."""
+def _likeness(block: Block, unit: Unit, lists: list[Places]) -> _Likeness:
+    if len(lists) == 1 and unit.likeness[0] == 1:
+        return _Likeness(block.live(lists[0].astype(np.intp)), None)
     all_places = np.concatenate(lists).astype(np.intp)
     parts = unit.likeness.repeat([len(list_) for list_ in lists])
     # A place in several lists keeps its last number, which is that of the greatest likeness.
@@ -115,12 +149,12 @@ def _likeness(block: Block, unit: Unit, lists: list[Places]) -> tuple[Places, Sc
     number_of = np.empty(len(block), np.intp)
     number_of[all_places] = numbers
     last = number_of[all_places] == numbers
-    places = all_places[last]
-    likeness = parts[last]
+    places, amounts = all_places[last], parts[last]
     if unit.together:
         number_of[places] = np.arange(len(places))
-        likeness = from_coverage(np.bincount(number_of[all_places], parts).astype(np.float64))
+        sums = np.bincount(number_of[all_places], parts)
+        amounts = from_coverage(sums.astype(np.float64))
     if block.has_dead:
         live = block.rows[places] != NOBODY
-        places, likeness = places[live], likeness[live]
-    return places, likeness.astype(np.float32)
+        places, amounts = places[live], amounts[live]
+    return _Likeness(places, amounts.astype(np.float32))
