@@ -62,8 +62,7 @@ def measure_ours(store: Path, count: int) -> list[float]:
 
 
 def measure_peer(folder: Path, count: int) -> list[float]:
-    install = ["npm", "install", "--no-audit", "--no-fund", "--silent", "--prefix", str(folder)]
-    subprocess.run([*install, PACKAGE], check=True, timeout=300)
+    program = install_peer(folder)
     data = folder / "memory.jsonl"
     with data.open("w", encoding="utf-8") as lines:
         for message in messages(count):
@@ -74,10 +73,9 @@ def measure_peer(folder: Path, count: int) -> list[float]:
                 "observations": [message.content],
             }
             lines.write(json.dumps(entity, ensure_ascii=False) + "\n")
-    program = folder / "node_modules" / PACKAGE / "dist" / "index.js"
     environment = os.environ | {"MEMORY_FILE_PATH": str(data)}
     began = time.perf_counter()
-    with BlockingClient(["node", str(program)], env=environment) as client:
+    with BlockingClient(program, env=environment) as client:
         call(client, "open_nodes", names=["none"])
         start = time.perf_counter() - began
         first = next(messages(1)).timestamp
@@ -92,6 +90,13 @@ def measure_peer(folder: Path, count: int) -> list[float]:
         )
         read = median(lambda n: call(client, "open_nodes", names=[str(first + n)]))
         return [start, write, read, resident_mb(client)]
+
+
+def install_peer(folder: Path) -> list[str]:
+    """Install the official memory server there. The command that starts it."""
+    install = ["npm", "install", "--no-audit", "--no-fund", "--silent", "--prefix", str(folder)]
+    subprocess.run([*install, PACKAGE], check=True, timeout=300)
+    return ["node", str(folder / "node_modules" / PACKAGE / "dist" / "index.js")]
 
 
 def call(client: BlockingClient, tool: str, **arguments: object) -> None:
