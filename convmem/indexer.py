@@ -119,14 +119,21 @@ class Indexer:
         """What the index occupies, roughly; unknown while it is a thread's own."""
         return None if self._is_taken else self.index.memory_bytes()
 
-    def save(self) -> dict[str, NDArray[Any]]:
-        """The index and what it still lacks as named columns; none while it is a thread's own."""
+    def save(self) -> Callable[[], dict[str, NDArray[Any]]]:
+        """Take a picture of the index and what it still lacks; what is returned makes named
+        columns of it, in any thread. None while the index is a thread's own.
+        """
         if self._is_taken:
-            return {}
-        columns = self.index.save()
-        columns[_END] = np.array([self._end], np.uint64)
-        columns[_STALE] = np.array(sorted(self._stale), np.uint32)
-        return {_PREFIX + name: column for name, column in columns.items()}
+            return dict
+        index = self.index.save()
+        end = np.array([self._end], np.uint64)
+        stale = np.array(sorted(self._stale), np.uint32)
+
+        def columns() -> dict[str, NDArray[Any]]:
+            found = {**index(), _END: end, _STALE: stale}
+            return {_PREFIX + name: column for name, column in found.items()}
+
+        return columns
 
     def restore(self, saved: Mapping[str, memoryview]) -> None:
         """Take the columns of a snapshot, if there are any that can be used."""

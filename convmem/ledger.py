@@ -172,7 +172,7 @@ class Ledger:
 
         def write() -> None:
             with _refusals():
-                self._store.write_snapshot(position, sections, counts)
+                self._store.write_snapshot(position, sections(), counts)
 
         return write
 

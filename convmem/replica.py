@@ -58,12 +58,19 @@ class Replica:
         self.state = State(self._read_record)
         self.indexer = Indexer(self.state)
 
-    def sections(self) -> list[Section]:
-        """The state as a snapshot holds it: copies, so that writes may go on."""
-        return [
-            Section(_section_id(name), column.itemsize, column.data)
-            for name, column in (self.state.save() | self.indexer.save()).items()
-        ]
+    def sections(self) -> Callable[[], list[Section]]:
+        """Take a picture of the state, so that writes may go on; what is returned makes the
+        sections of a snapshot of it, in any thread.
+        """
+        state, index = self.state.save(), self.indexer.save()
+
+        def sections() -> list[Section]:
+            return [
+                Section(_section_id(name), column.itemsize, column.data)
+                for name, column in (state | index()).items()
+            ]
+
+        return sections
 
 
 def _section_id(name: str) -> int:

@@ -99,8 +99,10 @@ class SearchIndex:
         worth = telling_terms(self._index.lexicon, wanted, scored.rarities)
         return Found(ranking.hits, ranking.total, query.needle, worth)
 
-    def save(self) -> dict[str, NDArray[Any]]:
-        """The texts' part of the index as named columns, for a snapshot."""
+    def save(self) -> Callable[[], dict[str, NDArray[Any]]]:
+        """Take a picture of the texts' part of the index; what is returned makes named columns
+        of it, for a snapshot, in any thread.
+        """
         return saved.save(self._index)
 
     @classmethod

@@ -67,9 +67,11 @@ class Lexicon:
         return lexicon
 
     def saved(self) -> tuple[list[str], NDArray[np.int32], PostingLists]:
-        """Words by number, how many segments use each, and the lists of their grams."""
+        """Words by number, how many segments use each, and the lists of their grams: copies,
+        or what is not changed any more.
+        """
         self._grams.merge()
-        return self._words, self._uses, self._grams
+        return self._words[:], self._uses.copy(), self._grams
 
     def __len__(self) -> int:
         return len(self._numbers)

@@ -10,7 +10,7 @@ uses                      of every word
 gram_keys gram_ends gram_values   the lists over the lexicon
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -37,12 +37,13 @@ KINDS: Mapping[str, Any] = {
 }
 
 
-def save(index: Index) -> dict[str, NDArray[Any]]:
-    """The columns of an index: copies, or arrays that are never changed."""
+def save(index: Index) -> Callable[[], dict[str, NDArray[Any]]]:
+    """Take a picture of an index, at once; what is returned makes its columns, in any thread."""
     for block in index.blocks:
         block.postings.merge()
     words, uses, grams = index.lexicon.saved()
-    columns: dict[str, list[NDArray[Any]]] = {
+    tags = list(index.tags)
+    parts: dict[str, list[NDArray[Any]]] = {
         "rows": [block.rows for block in index.blocks],
         "fields": [block.fields for block in index.blocks],
         "lengths": [block.lengths for block in index.blocks],
@@ -50,16 +51,20 @@ def save(index: Index) -> dict[str, NDArray[Any]]:
         "keys": [block.postings.keys for block in index.blocks],
         "ends": [block.postings.ends for block in index.blocks],
         "values": [block.postings.values for block in index.blocks],
-        "words": [_joined(words)],
-        "tags": [_joined(index.tags)],
         "uses": [uses],
         "gram_keys": [grams.keys],
         "gram_ends": [grams.ends],
         "gram_values": [grams.values],
     }
-    return {
-        name: np.concatenate([*columns[name], np.zeros(0, kind)]) for name, kind in KINDS.items()
-    }
+
+    def columns() -> dict[str, NDArray[Any]]:
+        texts = {"words": [_joined(words)], "tags": [_joined(tags)]}
+        whole = parts | texts
+        return {
+            name: np.concatenate([*whole[name], np.zeros(0, kind)]) for name, kind in KINDS.items()
+        }
+
+    return columns
 
 
 def restore(saved: Mapping[str, memoryview]) -> Index | None:
