@@ -22,7 +22,7 @@ from convmem.errors import Code, Refusal
 from convmem.index_thread import IndexThread
 from convmem.ledger import Ledger
 from convmem.limits import BUSY_TIMEOUT_MS
-from convmem.memory import OnProgress
+from convmem.memory import Change, OnChange, OnProgress
 from convmem.operations import (
     Command,
     JsonObject,
@@ -79,6 +79,7 @@ class Engine:
         self._committer: asyncio.Task[None] | None = None
         self._snapshot: asyncio.Task[None] | None = None
         self._index_thread = IndexThread(ledger)
+        self._watchers: set[OnChange] = set()
         self._closed = False
         self._index_thread.start()
 
@@ -119,6 +120,14 @@ class Engine:
             return await waiting.answer
         finally:
             patience.cancel()
+
+    def watch(self, on_change: OnChange) -> None:
+        """Tell of every change from now on, right after it was applied."""
+        self._watchers.add(on_change)
+
+    def unwatch(self, on_change: OnChange) -> None:
+        """Tell no more."""
+        self._watchers.discard(on_change)
 
     async def query(self, query: Query) -> JsonObject:
         """Answer a query from the state as last applied. Raises Refusal."""
@@ -220,12 +229,19 @@ class Engine:
             entries = await loop.run_in_executor(self._writer, self._ledger.append, records)
             for write, entry in zip(batch, entries, strict=True):
                 self._ledger.apply(write.granted.record, entry)
+                self._tell(write.granted.message_id)
         except Exception as error:
             for write in batch:
                 write.waiting.fail(error)
         else:
             for write in batch:
                 write.waiting.succeed(write.granted.answer)
+
+    def _tell(self, message_id: bytes) -> None:
+        if self._watchers:
+            change = Change(self._ledger.session_of(message_id), message_id)
+            for on_change in tuple(self._watchers):
+                on_change(change)
 
     def _next_batch(self) -> list[_Write]:
         """The longest run of waiting commands that fits one frame and shares no message.

@@ -106,6 +106,12 @@ class Ledger:
             )
             raise Refusal(Code.STORE_FAILED, self._diverged) from error
 
+    def session_of(self, message_id: bytes) -> str:
+        """The session of a message that is or was there."""
+        row = self._state.messages.row(message_id)
+        assert row is not None
+        return self._state.session_of(row)
+
     def _refuse_diverged(self) -> None:
         if self._diverged is not None:
             raise Refusal(Code.STORE_FAILED, self._diverged)

@@ -73,6 +73,10 @@ EFFECT_KEPT_MS = 60_000
 GUEST_REQUESTS_MAX = 64
 HELLO_TIMEOUT_S = 5.0
 HELLO_BYTES_MAX = 4096
+# Changes that a guest has yet to be told of. One so far behind does not read any more.
+GUEST_CHANGES_MAX = 10_000
+# For what a guest has not read when its owner ends, of the second and a half there is.
+GUEST_FLUSH_S = 0.3
 # Guests of one store. More processes than a person has hosts.
 GUESTS_MAX = 256
 

@@ -5,11 +5,21 @@ not know. Answers are JSON objects: what a reply carries is decided once, below 
 """
 
 from collections.abc import Callable, Coroutine
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from convmem.operations import Command, JsonObject, Query
 
 OnProgress = Callable[[int, int], Coroutine[Any, Any, None]]
+
+
+class Change(NamedTuple):
+    """A message that was written, changed or deleted."""
+
+    session_id: str
+    message_id: bytes
+
+
+OnChange = Callable[[Change], None]
 
 
 class Memory(Protocol):

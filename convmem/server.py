@@ -17,7 +17,7 @@ from convmem.sharing.shared import SharedMemory
 from convmem.sharing.surroundings import LocalSurroundings
 
 if TYPE_CHECKING:
-    from convmem.memory import Memory
+    from convmem.memory import Change, Memory
 
 INSTRUCTIONS = (
     "convmem is the user's local, durable memory of conversations. "
@@ -54,7 +54,15 @@ def serve(options: Options) -> int:
         instructions=INSTRUCTIONS,
         resources=_resources(memory),
         prompts=_prompts(memory),
+        on_subscribe=lambda: memory.watch(on_change),
     )
+
+    def on_change(change: "Change") -> None:
+        from convmem.tools import changed_uris
+
+        for uri in changed_uris(change):
+            server.resource_updated(uri)
+
     return serve_stdio(server, opening=memory.open, closing=memory.close)
 
 

@@ -20,7 +20,7 @@ from typing import Self
 from .answers import Answer, Answers
 from .child import Child
 from .errors import ClientError, RequestFailed, RequestTimedOut, RpcError, ServerGone
-from .exchange import Exchange, OnProgress
+from .exchange import Exchange, OnNotification, OnProgress
 from .lifecycle import (
     HANDSHAKE_LATEST,
     HANDSHAKE_VERSIONS,
@@ -37,6 +37,7 @@ from .limits import (
     REQUEST_TIMEOUT_S,
     TERMINATE_TIMEOUT_S,
 )
+from .message import Notification
 from .transport import Transport
 
 
@@ -65,6 +66,7 @@ class Client:
         info: Mapping[str, object],
         answers: Mapping[str, Answer] | None,
         timeout_s: float,
+        on_notification: OnNotification | None,
     ) -> None:
         """``info`` is the client's own name and version. See ``start`` and ``connect``."""
         self._child = peer if isinstance(peer, Child) else None
@@ -72,7 +74,9 @@ class Client:
         self._info = info
         self._answers = Answers(answers or {})
         self._timeout_s = timeout_s
-        self._exchange = Exchange(self._transport, self._answers, self._what_became)
+        self._exchange = Exchange(
+            self._transport, self._answers, self._what_became, on_notification or _ignore
+        )
 
     @classmethod
     async def start(
@@ -86,21 +90,23 @@ class Client:
         client_version: str = "0",
         era: Era | None = None,
         answers: Mapping[str, Answer] | None = None,
+        on_notification: OnNotification | None = None,
     ) -> Self:
         """Start a server and greet it. ``timeout_s`` is the patience for every answer.
 
         ``era`` is the only one to try; None tries both. ``answers``, by method, are for what
-        the server asks; what is missing there is refused.
+        the server asks; what is missing there is refused. ``on_notification`` is told what the
+        server says unasked.
         """
         info = {"name": client_name, "version": client_version}
-        client = cls(Child(command, env, cwd), info, answers, timeout_s)
+        client = cls(Child(command, env, cwd), info, answers, timeout_s, on_notification)
         try:
             await client._greet(era)
         except ServerGone:
             if era is not None:
                 raise
             # Some old servers leave when the first request is not the one they know.
-            client = cls(Child(command, env, cwd), info, answers, timeout_s)
+            client = cls(Child(command, env, cwd), info, answers, timeout_s, on_notification)
             await client._greet(Era.HANDSHAKE)
         return client
 
@@ -114,10 +120,11 @@ class Client:
         client_version: str = "0",
         era: Era | None = None,
         answers: Mapping[str, Answer] | None = None,
+        on_notification: OnNotification | None = None,
     ) -> Self:
         """Greet a server that is at the other end of ``transport``."""
         info = {"name": client_name, "version": client_version}
-        client = cls(transport, info, answers, timeout_s)
+        client = cls(transport, info, answers, timeout_s, on_notification)
         await client._greet(era)
         return client
 
@@ -284,6 +291,10 @@ class Client:
         self.server_version = str(server.get("version", ""))
         self.instructions = instructions if isinstance(instructions, str) else None
         self.capabilities = _mapping(said.get("capabilities"))
+
+
+def _ignore(notification: Notification) -> None:
+    pass
 
 
 def _list(value: object) -> Sequence[object]:

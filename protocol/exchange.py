@@ -32,6 +32,9 @@ from .transport import Transport
 OnProgress = Callable[[float, float | None, str | None], None]
 """Told how much is done, of how much, and what the server says about it."""
 
+OnNotification = Callable[[Notification], None]
+"""Told what the server says unasked."""
+
 
 @dataclass(slots=True)
 class _Waiting:
@@ -40,14 +43,22 @@ class _Waiting:
 
 
 class Exchange:
-    """``gone`` is asked, when the output of the server has ended, what became of it."""
+    """``gone`` is asked, when the output of the server has ended, what became of it.
+
+    ``on_notification`` is told what the server says unasked, progress apart.
+    """
 
     def __init__(
-        self, transport: Transport, answers: Answers, gone: Callable[[], Awaitable[ServerGone]]
+        self,
+        transport: Transport,
+        answers: Answers,
+        gone: Callable[[], Awaitable[ServerGone]],
+        on_notification: OnNotification,
     ) -> None:
         self._transport = transport
         self._answers = answers
         self._ask_gone = gone
+        self._on_notification = on_notification
         self._connection = Connection(batches=True, line_bytes_max=ANSWER_BYTES_MAX)
         self._waiting: dict[int, _Waiting] = {}
         self._answering: set[asyncio.Task[None]] = set()
@@ -145,7 +156,9 @@ class Exchange:
             case EventBatch(events):
                 for each in events:
                     self._take(each)
-            case Notification() | Malformed() | Cancelled():
+            case Notification():
+                self._on_notification(event)
+            case Malformed() | Cancelled():
                 pass
             case _:
                 assert_never(event)

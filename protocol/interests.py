@@ -14,7 +14,7 @@ Source: the specification's pages server/utilities/logging, server/resources (to
 and basic/utilities/subscriptions (2026-07-28).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from .errors import ErrorCode, RpcError
@@ -39,11 +39,14 @@ METHODS: Final = frozenset({"logging/setLevel", "resources/subscribe", "resource
 
 
 class Interests:
-    """Of one peer. What the server does not offer cannot be asked for."""
+    """Of one peer. What the server does not offer cannot be asked for.
 
-    def __init__(self, *, logging: bool, subscriptions: bool) -> None:
+    ``on_subscribe`` is told whenever the peer wants to hear of a resource; None: it cannot.
+    """
+
+    def __init__(self, *, logging: bool, on_subscribe: Callable[[], None] | None) -> None:
         self._logging = logging
-        self._subscriptions = subscriptions
+        self._on_subscribe = on_subscribe
         self._level: str | None = None
         self._resources: set[str] = set()
         self._listeners: dict[Id, frozenset[str]] = {}
@@ -53,12 +56,13 @@ class Interests:
         match request.method:
             case "logging/setLevel" if self._logging:
                 self._level = _level(request.params.get("level"))
-            case "resources/subscribe" if self._subscriptions:
+            case "resources/subscribe" if self._on_subscribe is not None:
                 resources = self._resources | {_uri(request.params.get("uri"))}
                 if len(resources) > SUBSCRIPTIONS_MAX:
                     raise _too_many()
                 self._resources = resources
-            case "resources/unsubscribe" if self._subscriptions:
+                self._on_subscribe()
+            case "resources/unsubscribe" if self._on_subscribe is not None:
                 self._resources.discard(_uri(request.params.get("uri")))
             case _:
                 raise RpcError(ErrorCode.METHOD_NOT_FOUND, "Method not found")
@@ -72,11 +76,13 @@ class Interests:
         uris = wanted.get("resourceSubscriptions", [])
         if not isinstance(uris, list):
             raise RpcError(ErrorCode.INVALID_PARAMS, "resourceSubscriptions must be an array")
-        granted = [_uri(uri) for uri in uris] if self._subscriptions else []
+        granted = [_uri(uri) for uri in uris] if self._on_subscribe is not None else []
         listening = sum(map(len, self._listeners.values())) + len(self._listeners)
         if listening + len(granted) >= SUBSCRIPTIONS_MAX:
             raise _too_many()
         self._listeners[request.id] = frozenset(granted)
+        if granted and self._on_subscribe is not None:
+            self._on_subscribe()
         return Notification(
             "notifications/subscriptions/acknowledged",
             {

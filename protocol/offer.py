@@ -6,7 +6,7 @@ through when it is first asked for, so that a generator may import it then and t
 need not wait.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TypeVar
 
@@ -24,8 +24,8 @@ T = TypeVar("T")
 class Offer:
     """``resources`` and ``prompts`` are None where there are none, and then not announced.
 
-    ``subscriptions`` and ``logging`` say whether the server tells of changed resources and
-    sends log messages.
+    ``on_subscribe`` is given where the server tells of changed resources, and told when a peer
+    wants to hear of some; ``logging`` says whether it sends log messages.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class Offer:
         resources: Iterable[Resource] | None,
         prompts: Iterable[ServedPrompt] | None,
         *,
-        subscriptions: bool,
+        on_subscribe: Callable[[], None] | None,
         logging: bool,
     ) -> None:
         self._name = name
@@ -48,7 +48,7 @@ class Offer:
         self._given_tools = tools
         self._given_resources = resources
         self._given_prompts = prompts
-        self.subscriptions = subscriptions
+        self.on_subscribe = on_subscribe
         self.logging = logging
 
     def identity(self, version: str) -> Mapping[str, object]:
@@ -118,7 +118,7 @@ class Offer:
         capabilities: dict[str, object] = {"tools": {"listChanged": False}}
         if self._given_resources is not None:
             capabilities["resources"] = {
-                "subscribe": self.subscriptions,
+                "subscribe": self.on_subscribe is not None,
                 "listChanged": False,
             }
         if self._given_prompts is not None:

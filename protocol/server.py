@@ -19,8 +19,9 @@ class Server:
 
     ``tools``, ``resources`` and ``prompts`` are gone through when they are first asked for: a
     generator may import them then, so that the handshake need not wait for it.
-    ``subscriptions`` promises that ``resource_updated`` is called for every change of a
-    resource, ``logging`` that handlers log. ``progress_delay_s`` is for tests.
+    ``on_subscribe`` promises that ``resource_updated`` is called for every change of a resource
+    after it was called itself, which is when a peer wants to hear of some; ``logging`` promises
+    that handlers log. ``progress_delay_s`` is for tests.
     """
 
     def __init__(
@@ -34,7 +35,7 @@ class Server:
         resources: Iterable[Resource] | None = None,
         prompts: Iterable[ServedPrompt] | None = None,
         *,
-        subscriptions: bool = False,
+        on_subscribe: Callable[[], None] | None = None,
         logging: bool = False,
         progress_delay_s: float = PROGRESS_DELAY_S,
     ) -> None:
@@ -46,7 +47,7 @@ class Server:
             tools,
             resources,
             prompts,
-            subscriptions=subscriptions,
+            on_subscribe=on_subscribe,
             logging=logging,
         )
         self._on_call = on_call

@@ -72,7 +72,7 @@ class Session:
         self._answered: Callable[[], None] | None = answered
         self._connection = Connection(batches=False)
         self._negotiation = Negotiation()
-        self._interests = Interests(logging=offer.logging, subscriptions=offer.subscriptions)
+        self._interests = Interests(logging=offer.logging, on_subscribe=offer.on_subscribe)
         self._calls = Calls(self._connection, self._interests, self._write, progress_delay_s)
         self._writing = asyncio.Lock()
         self._running: set[asyncio.Task[Any]] = set()

@@ -24,6 +24,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
+from convmem.limits import GUEST_FLUSH_S
 from convmem.protocol import BACKLOG_BYTES_MAX, Transport
 
 OnGuest = Callable[[Transport, str], Coroutine[Any, Any, None]]
@@ -109,8 +110,9 @@ class SocketTransport:
 
     async def close(self) -> None:
         self._writer.close()
-        with contextlib.suppress(OSError):
-            await self._writer.wait_closed()
+        with contextlib.suppress(OSError, TimeoutError):
+            await asyncio.wait_for(self._writer.wait_closed(), GUEST_FLUSH_S)
+        self._writer.transport.abort()  # a peer that does not read holds up nobody
 
 
 def _socket_path(directory: Path) -> Path:

@@ -10,11 +10,12 @@ from collections.abc import Callable
 
 from convmem.errors import Code, Refusal
 from convmem.limits import GUEST_REQUESTS_MAX
-from convmem.memory import OnProgress
+from convmem.memory import Change, OnChange, OnProgress
 from convmem.operations import Command, JsonObject, Query
 from convmem.protocol import (
     Answers,
     Exchange,
+    Notification,
     RequestFailed,
     RequestTimedOut,
     ServerGone,
@@ -60,10 +61,11 @@ class Guest:
     def __init__(self, transport: Transport, silence_s: float) -> None:
         self._transport = transport
         self._silence_s = silence_s
-        self._exchange = Exchange(transport, Answers({}), self._what_became)
+        self._exchange = Exchange(transport, Answers({}), self._what_became, self._hear)
         self._slots = asyncio.Semaphore(GUEST_REQUESTS_MAX)
         self._telling: set[asyncio.Task[None]] = set()
         self._on_end: Callable[[], None] = lambda: None
+        self._on_change: OnChange = lambda change: None
         self.owner_pid = 0
 
     @property
@@ -78,6 +80,11 @@ class Guest:
     async def query(self, query: Query) -> JsonObject:
         """As of a memory. Raises OwnerGone as well."""
         return await self._ask(query, None)
+
+    async def watch(self, on_change: OnChange) -> None:
+        """Tell of every change from now on. Raises OwnerGone; Refusal (BUSY)."""
+        self._on_change = on_change
+        await self._exchanged("watch", {}, self._silence_s)
 
     async def close(self) -> None:
         """End the connection."""
@@ -122,6 +129,13 @@ class Guest:
             raise OwnerGone from error
         except RequestFailed as error:
             raise _refusal(error) from error
+
+    def _hear(self, notification: Notification) -> None:
+        match notification:
+            case Notification(
+                "changed", {"session_id": str(session_id), "message_id": str(message_id)}
+            ):
+                self._on_change(Change(session_id, bytes.fromhex(message_id)))
 
     async def _what_became(self) -> ServerGone:
         self._on_end()

@@ -5,6 +5,8 @@
     guest  --> {"method": "ask", "params": {"operation": as of ``wire``}} or {"method": "ping"}
     owner  --> {"result": the answer} | {"error": {"message", "data": {"code", "details"}}},
                and "notifications/progress" while a long command runs
+    guest  --> {"method": "watch"}
+    owner  --> {"result": {}}, and from then on {"method": "changed", "params": of a message}
 
 JSON-RPC, a line each, as on every wire of ours. What does not keep to this ends the
 connection and nothing else. A guest that does not read its answers is not read from, and so
@@ -12,12 +14,20 @@ never has more than a bounded number under way.
 """
 
 import asyncio
+import contextlib
 import hmac
 from typing import TYPE_CHECKING
 
 from convmem.errors import Code, Refusal
-from convmem.limits import GUEST_REQUESTS_MAX, GUESTS_MAX, HELLO_BYTES_MAX, HELLO_TIMEOUT_S
-from convmem.memory import Memory, OnProgress
+from convmem.limits import (
+    GUEST_CHANGES_MAX,
+    GUEST_FLUSH_S,
+    GUEST_REQUESTS_MAX,
+    GUESTS_MAX,
+    HELLO_BYTES_MAX,
+    HELLO_TIMEOUT_S,
+)
+from convmem.memory import Change, OnChange, OnProgress
 from convmem.operations import Command, JsonObject, Query
 from convmem.protocol import (
     Cancelled,
@@ -27,6 +37,7 @@ from convmem.protocol import (
     Event,
     EventBatch,
     LineTooLong,
+    Notification,
     Request,
     Response,
     Transport,
@@ -72,6 +83,10 @@ class Owner:
         """As of a memory."""
         return await self._engine.query(query)
 
+    async def watch(self, on_change: OnChange) -> None:
+        """Tell of every change from now on."""
+        self._engine.watch(on_change)
+
     async def close(self) -> None:
         """Answer what guests have asked, take no more, and let go of the store.
 
@@ -100,33 +115,41 @@ class Owner:
 
 
 class GuestSession:
-    """One guest of a memory, from its greeting to its end. ``pid`` is the owner's process."""
+    """One guest of an engine, from its greeting to its end. ``pid`` is the owner's process."""
 
-    def __init__(self, memory: Memory, transport: Transport, token: str, pid: int) -> None:
-        self._memory = memory
+    def __init__(self, engine: "Engine", transport: Transport, token: str, pid: int) -> None:
+        self._engine = engine
         self._transport = transport
         self._token = token
         self._pid = pid
         self._connection = Connection(batches=False)
         self._answering: dict[object, asyncio.Task[None]] = {}
+        self._changes: dict[Change, None] = {}
+        self._telling: asyncio.Task[None] | None = None
+        self._running: asyncio.Task[None] | None = None
         self._is_closing = False
 
     async def run(self) -> None:
         """Serve the guest until it ends or says what is not understood."""
+        self._running = asyncio.current_task()
         try:
             welcome = await self._greet()
             while welcome and (data := await self._transport.receive()):
                 welcome = all(map(self._take, self._connection.receive_data(data)))
                 await self._transport.drain()
         finally:
+            self._engine.unwatch(self._note)
             for task in self._answering.values():
                 task.cancel()
+            if self._telling is not None:
+                self._telling.cancel()
 
     async def finish(self) -> None:
         """Take nothing more; wait until what is under way is answered and sent."""
         self._is_closing = True
         await asyncio.gather(*self._answering.values(), return_exceptions=True)
-        await self._transport.drain()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._transport.drain(), GUEST_FLUSH_S)
 
     async def _greet(self) -> bool:
         """Whether the guest may come in."""
@@ -155,6 +178,9 @@ class GuestSession:
                 pass  # the guest will ask the next owner
             case Request(id_, "ping"):
                 self._transport.write(self._connection.send(Response(id_, {})))
+            case Request(id_, "watch"):
+                self._engine.watch(self._note)
+                self._transport.write(self._connection.send(Response(id_, {})))
             case Request(id_, "ask") if len(self._answering) < GUEST_REQUESTS_MAX:
                 task = asyncio.create_task(self._answer(event))
                 self._answering[id_] = task
@@ -165,6 +191,21 @@ class GuestSession:
             case _:
                 return False
         return True
+
+    def _note(self, change: Change) -> None:
+        """Tell the guest of a change, as soon as it reads. One that never does is let go."""
+        self._changes[change] = None
+        if self._telling is None:
+            self._telling = asyncio.create_task(self._tell())
+        elif len(self._changes) > GUEST_CHANGES_MAX and self._running is not None:
+            self._running.cancel()
+
+    async def _tell(self) -> None:
+        await self._transport.drain()
+        changes, self._changes, self._telling = self._changes, {}, None
+        for session_id, message_id in changes:
+            told = {"session_id": session_id, "message_id": message_id.hex()}
+            self._transport.write(self._connection.send(Notification("changed", told)))
 
     async def _answer(self, request: Request) -> None:
         try:
@@ -183,8 +224,8 @@ class GuestSession:
 
         operation = wire.decode(request.params.get("operation"))
         if isinstance(operation, Command):
-            return await self._memory.execute(operation, on_progress)
-        return await self._memory.query(operation)
+            return await self._engine.execute(operation, on_progress)
+        return await self._engine.query(operation)
 
     def _error(
         self, request: Request, message: str, code: Code | None, details: JsonObject

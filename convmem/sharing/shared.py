@@ -35,7 +35,7 @@ from convmem.operations import (
 from convmem.sharing.surroundings import Surroundings
 
 if TYPE_CHECKING:
-    from convmem.memory import OnProgress
+    from convmem.memory import OnChange, OnProgress
     from convmem.sharing.guest import Guest
     from convmem.sharing.owner import Owner
 
@@ -61,6 +61,8 @@ class SharedMemory:
         self._exclusive = exclusive
         self._busy_timeout_s = busy_timeout_s
         self._joining: asyncio.Task[Member] | None = None
+        self._on_change: OnChange | None = None
+        self._watching: asyncio.Task[None] | None = None
         self._last_id = ids.NO_ID
         self._closed = False
 
@@ -84,6 +86,15 @@ class SharedMemory:
             return answer | {"sharing": (await self._joined()).part}
         except Refusal as refusal:
             return _unavailable(refusal)
+
+    def watch(self, on_change: "OnChange") -> None:
+        """Tell of every change from now on, whoever makes it.
+
+        What happens while there is no owner to tell of it goes untold.
+        """
+        if self._on_change is None:
+            self._on_change = on_change
+            self._watching = asyncio.create_task(self._watch())
 
     async def close(self) -> None:
         """Leave: give the store to whoever comes next."""
@@ -142,18 +153,32 @@ class SharedMemory:
         patience_ends_s = loop.time() + self._busy_timeout_s
         pause_s = _PAUSE_S
         while True:
+            member: Member | None
             try:
-                return await self._own()
+                member = await self._own()
             except StoreInUse as in_use:
                 refusal = in_use
-            if self._exclusive or self._closed:
-                raise refusal
-            if (guest := await self._visit(refusal.endpoint)) is not None:
-                return guest
+                if self._exclusive or self._closed:
+                    raise
+                member = await self._visit(refusal.endpoint)
+            if member is not None:
+                await self._watch_at(member)
+                return member
             if loop.time() + pause_s > patience_ends_s:
                 raise refusal
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, _PAUSE_S_MAX)
+
+    async def _watch(self) -> None:
+        with contextlib.suppress(Refusal):
+            await self._watch_at(await self._joined())
+
+    async def _watch_at(self, member: "Member") -> None:
+        from convmem.sharing.guest import OwnerGone
+
+        if self._on_change is not None:
+            with contextlib.suppress(OwnerGone, Refusal):  # the next call finds out
+                await member.watch(self._on_change)
 
     async def _own(self) -> "Owner":
         engine = await self._surroundings.open()

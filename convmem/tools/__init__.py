@@ -6,9 +6,9 @@ from convmem.memory import Memory
 from convmem.protocol import Tool
 from convmem.tools.maintenance import maintenance_tools
 from convmem.tools.messages import message_tools
-from convmem.tools.resources import all_prompts, all_resources
+from convmem.tools.resources import all_prompts, all_resources, changed_uris
 
-__all__ = ["all_prompts", "all_resources", "all_tools"]
+__all__ = ["all_prompts", "all_resources", "all_tools", "changed_uris"]
 
 
 def all_tools(memory: Memory, client_id: str | None = None) -> list[Tool[Any]]:

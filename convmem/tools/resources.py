@@ -1,21 +1,21 @@
-"""What a host may read by URI, and the prompts a person may pick: declared like the tools.
-
-convmem://sessions                  the conversations, the newest first
-convmem://session/{session_id}      the newest messages of one
-convmem://message/{message_id}      one message, with what was said around it
-"""
+"""What a host may read by URI, and the prompts a person may pick: declared like the tools."""
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
+from urllib.parse import quote
 
-from convmem import limits
+from convmem import ids, limits
 from convmem.errors import Code, Refusal
-from convmem.memory import Memory
+from convmem.memory import Change, Memory
 from convmem.operations import JsonObject, ReadContext, ReadHistory, ReadSessions
 from convmem.protocol import Call, ErrorCode, Field, Prompt, Resource, ResourceNotFound, RpcError
 from convmem.tools.replies import parse_id
+
+SESSIONS_URI = "convmem://sessions"
+SESSION_URI = "convmem://session/{session_id}"
+MESSAGE_URI = "convmem://message/{message_id}"
 
 _JSON = "application/json"
 _PAGE_BYTES = limits.REPLY_BYTES_DEFAULT
@@ -108,12 +108,21 @@ class _Reader:
             raise RpcError(ErrorCode.INTERNAL_ERROR, str(refusal)) from refusal
 
 
+def changed_uris(change: Change) -> list[str]:
+    """The resources that a change changes."""
+    return [
+        SESSIONS_URI,
+        SESSION_URI.format(session_id=quote(change.session_id, safe="")),
+        MESSAGE_URI.format(message_id=ids.to_text(change.message_id)),
+    ]
+
+
 def all_resources(memory: Memory) -> list[Resource]:
     """The resources over a memory."""
     reader = _Reader(memory)
     return [
         Resource(
-            uri="convmem://sessions",
+            uri=SESSIONS_URI,
             name="sessions",
             title="Conversations",
             description="The remembered conversations with a summary each, the newest first.",
@@ -121,7 +130,7 @@ def all_resources(memory: Memory) -> list[Resource]:
             read=reader.sessions,
         ),
         Resource(
-            uri="convmem://session/{session_id}",
+            uri=SESSION_URI,
             name="session",
             title="Conversation",
             description="The newest messages of one conversation.",
@@ -130,7 +139,7 @@ def all_resources(memory: Memory) -> list[Resource]:
             complete={"session_id": reader.session_ids},
         ),
         Resource(
-            uri="convmem://message/{message_id}",
+            uri=MESSAGE_URI,
             name="message",
             title="Message",
             description="One message with what was said around it and what it is linked to.",

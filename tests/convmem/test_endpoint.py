@@ -237,8 +237,8 @@ def test_a_guest_that_does_not_read_holds_up_nobody(tmp_path: Path) -> None:
             deaf.sendall(HELLO + b"".join(ask % n for n in range(2, 40)))
             for _ in range(20):
                 await guest.execute(WriteMessage(session_id="t", role="user", content="quick"))
-            deaf.close()
             await guest.close()
+        deaf.close()  # long after the owner has ended
 
     run(test)
 

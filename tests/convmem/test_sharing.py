@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from convmem.cli.launch import server_command
-from convmem.protocol import Client
+from convmem.protocol import Client, Era, Notification
 from tests.convmem.harness import Refused
 
 WAIT_S = 60.0
@@ -134,6 +134,51 @@ def test_all_that_an_owner_offers_a_guest_offers(tmp_path: Path) -> None:
             assert await owner.contents() == ["two"]
 
     run(test())
+
+
+@pytest.mark.parametrize("era", [Era.HANDSHAKE, Era.MODERN])
+@pytest.mark.parametrize("listener", ["owner", "guest", "a guest whose owner ended"])
+def test_a_host_hears_of_changes_that_others_make(tmp_path: Path, era: Era, listener: str) -> None:
+    async def test() -> None:
+        heard: asyncio.Queue[str] = asyncio.Queue()
+
+        def hear(notification: Notification) -> None:
+            if notification.method == "notifications/resources/updated":
+                heard.put_nowait(str(notification.params["uri"]))
+
+        command = server_command(tmp_path)
+        async with asyncio.timeout(WAIT_S), contextlib.AsyncExitStack() as stack:
+            clients = []
+            for at in range(3):
+                client = await Client.start(command, era=era, on_notification=hear)
+                clients.append(Host(await stack.enter_async_context(client)))
+                await clients[at].part()
+            hearing = clients[0 if listener == "owner" else 1]
+            uris = ["convmem://session/a%2Fb", "convmem://sessions"]
+            if era is Era.MODERN:
+                params = {"notifications": {"resourceSubscriptions": uris}}
+                listening = hearing.client.request("subscriptions/listen", params)
+                stack.push_async_callback(cancelled, asyncio.ensure_future(listening))
+            else:
+                for uri in uris:
+                    await hearing.client.request("resources/subscribe", {"uri": uri})
+            await hearing.part()
+            if listener == "a guest whose owner ended":
+                await clients[0].client.close()
+                await hearing.part()
+            written = await clients[2].write("new", session_id="a/b")
+            assert {await heard.get(), await heard.get()} == set(uris)
+            await clients[2].call("delete_message", message_id=written["message_id"])
+            assert {await heard.get(), await heard.get()} == set(uris)
+            await clients[2].write("elsewhere", session_id="c")
+            assert await heard.get() == "convmem://sessions"
+
+    run(test())
+
+
+async def cancelled(task: "asyncio.Future[Any]") -> None:
+    task.cancel()
+    await asyncio.wait({task})
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")

@@ -72,7 +72,13 @@ def server(*, subscriptions: bool = True, logging: bool = True) -> Server:
         read=read,
     )
     return Server(
-        "lib", "Lib", "1", tools, resources=[whole], subscriptions=subscriptions, logging=logging
+        "lib",
+        "Lib",
+        "1",
+        tools,
+        resources=[whole],
+        on_subscribe=(lambda: None) if subscriptions else None,
+        logging=logging,
     )
 
 
