@@ -131,11 +131,15 @@ class Engine:
 
     async def query(self, query: Query) -> JsonObject:
         """Answer a query from the state as last applied. Raises Refusal."""
-        if self._closed:
-            raise Refusal(Code.BUSY, "the server is shutting down")
+        self._refuse_closed()
         if isinstance(query, SearchMessages):
             await self._index_thread.done_in_time()
+            self._refuse_closed()
         return self._ledger.answer(query)
+
+    def _refuse_closed(self) -> None:
+        if self._closed:
+            raise Refusal(Code.BUSY, "the server is shutting down")
 
     async def close(self) -> None:
         """Finish the writes that were accepted, save a snapshot, let go of the store."""
@@ -201,9 +205,11 @@ class Engine:
         try:
             if self._snapshot is not None:
                 await self._snapshot
-            await self._index_thread.done()  # it would go on reading the old log
             rebuilt = await loop.run_in_executor(self._writer, self._ledger.compact, on_progress)
-            if rebuilt is not None:
+            if rebuilt is None:
+                self._ledger.renew_index()
+            else:
+                await self._index_thread.interrupt()  # it reads the old log
                 self._ledger.switch(rebuilt)
                 await asyncio.to_thread(self._ledger.retire)
                 self._begin_snapshot()

@@ -45,7 +45,7 @@ def health(
         "recovery": _recovery(store.recovery),
         "log_io": asdict(store.log_io),
         "snapshot_io": asdict(store.snapshot_io),
-        "search": {"mode": "lexical", "not_indexed": indexer.backlog},
+        "search": _search(indexer),
         "memory_bytes": {"state": state.memory_bytes(), "search": indexer.memory_bytes()},
         "versions": {
             "convmem": __version__,
@@ -60,6 +60,17 @@ def health(
     if last_error:
         report["last_error"] = last_error
     return report
+
+
+def _search(indexer: Indexer) -> JsonObject:
+    told: JsonObject = {
+        "mode": "lexical",
+        "not_indexed": indexer.backlog,
+        "unreadable": indexer.unreadable,
+    }
+    if indexer.failure is not None:
+        told["failed"] = indexer.failure
+    return told
 
 
 def _some(names: tuple[str, ...]) -> list[str]:

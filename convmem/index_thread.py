@@ -1,7 +1,6 @@
 """The thread that indexes what is too much for a search to index on its way.
 
 It works beside the event loop, on one batch of notes at a time, and never holds up a write.
-What goes wrong is told to those who search.
 """
 
 import asyncio
@@ -29,14 +28,14 @@ class IndexThread:
             self._work = self._thread.submit(self._ledger.catch_up())
 
     async def done(self) -> None:
-        """Wait until little is left to index. Raises Refusal where the log cannot be read."""
+        """Wait until little is left to index."""
         self.start()
         while self._work is not None:
             await asyncio.shield(asyncio.wrap_future(self._work))
             self.start()
 
     async def done_in_time(self) -> None:
-        """The same, but not for ever. Raises Refusal (BUSY) then."""
+        """The same, but not for ever: raises Refusal (BUSY) then."""
         try:
             async with asyncio.timeout(INDEX_WAIT_S):
                 await self.done()
@@ -46,6 +45,12 @@ class IndexThread:
                 "the search index is still being made from the log; ask again in a while, or "
                 "read with read_messages. get_system_health tells what is left (search)",
             ) from None
+
+    async def interrupt(self) -> None:
+        """Have what is under way end soon. Nothing is, until the caller next waits."""
+        while self._work is not None and not self._work.done():  # a search may begin it again
+            self._ledger.stop_indexing()
+            await asyncio.wait([asyncio.wrap_future(self._work)])
 
     async def close(self) -> None:
         """End soon; what was indexed so far counts."""

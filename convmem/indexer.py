@@ -6,6 +6,10 @@ go on. While that thread runs the index is its own; whoever applies only adds to
 
 The index holds nothing that the log does not. Saved with a snapshot it spares the work of
 indexing; missing, of another version or damaged it is made again.
+
+A message whose body cannot be read is left out, counted, and tried again by the next start.
+Anything else that goes wrong here is a mistake of ours: the index is given up whole, since half
+changed it would leave things out without a word. No write ever fails for it.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,10 +18,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from convmem.errors import InvalidRecord
 from convmem.message import Message
 from convmem.records import DeleteMessage, Record, UpdateMessage
 from convmem.search import SAVED_COLUMNS, Document, SearchIndex
 from convmem.state import State
+from convmem.storage import StorageError
 
 # What a search takes in on its way, texts and their bytes: some 10 ms. More is worth a thread.
 AT_ONCE_TEXTS = 256
@@ -43,11 +49,19 @@ class Indexer:
         self._end = 0  # rows before it were indexed as they were then
         self._stale: set[int] = set()  # rows before it that were changed or deleted since
         self._unlinked: set[int] = set()  # rows that were deleted and stand in their session yet
+        self._unreadable: set[int] = set()  # rows left out, because the log does not give them
+        self.failure: str | None = None  # why there is no index, and will be none
         self._is_taken = False
         self._stopping = False
 
     def follow(self, record: Record) -> None:
         """Note what was applied to the state."""
+        try:
+            self._note(record)
+        except Exception as error:
+            self._give_up(error)
+
+    def _note(self, record: Record) -> None:
         match record:
             case UpdateMessage() if _TEXT_FIELDS.isdisjoint(record.changes):
                 pass
@@ -68,6 +82,8 @@ class Indexer:
     @property
     def is_behind(self) -> bool:
         """Whether there is anything to catch up on."""
+        if self.failure is not None:
+            return False
         return self.backlog > 0 or len(self.index) < len(self._state.messages)
 
     @property
@@ -78,6 +94,8 @@ class Indexer:
     @property
     def is_far_behind(self) -> bool:
         """Whether catching up is too much to do on the way."""
+        if self.failure is not None:
+            return False
         if self.backlog > AT_ONCE_TEXTS:
             return True
         content_bytes = self._state.messages.column("content_bytes")
@@ -85,11 +103,15 @@ class Indexer:
         waiting += int(content_bytes[list(self._stale)].sum(dtype=np.int64))
         return waiting > AT_ONCE_BYTES
 
-    def catch_up(self, read: Callable[[int], Message] | None = None) -> Callable[[], None]:
+    @property
+    def unreadable(self) -> int:
+        """Messages that are not indexed because the log does not give their bodies."""
+        return len(self._unreadable)
+
+    def catch_up(self) -> Callable[[], None]:
         """Take what was noted; what is returned indexes it, in any thread, and is to be called.
 
-        ``read`` gives the message of a row, the state's own unless given. What is returned
-        raises what reading raises; the rows it did not come to are left for the next time.
+        It does not raise. Where it was stopped, the rest is left for the next time.
         """
         assert not self._is_taken, "one thread at a time"
         messages = self._state.messages
@@ -100,12 +122,13 @@ class Indexer:
         stale, self._stale = self._stale, set()
         unlinked, self._unlinked = self._unlinked, set()
         self._is_taken, self._stopping = True, False
-        read = read or self._state.message
 
         def work() -> None:
             try:
                 self._link(sessions, present, unlinked)
-                self._take_in(stale, present, read)
+                self._take_in(stale, present)
+            except Exception as error:
+                self._give_up(error)
             finally:
                 self._is_taken = False
 
@@ -123,11 +146,11 @@ class Indexer:
         """Take a picture of the index and what it still lacks; what is returned makes named
         columns of it, in any thread. None while the index is a thread's own.
         """
-        if self._is_taken:
+        if self._is_taken or self.failure is not None:
             return dict
         index = self.index.save()
         end = np.array([self._end], np.uint64)
-        stale = np.array(sorted(self._stale), np.uint32)
+        stale = np.array(sorted(self._stale | self._unreadable), np.uint32)
 
         def columns() -> dict[str, NDArray[Any]]:
             found = {**index(), _END: end, _STALE: stale}
@@ -139,13 +162,13 @@ class Indexer:
         """Take the columns of a snapshot, if there are any that can be used."""
         columns = {name.removeprefix(_PREFIX): column for name, column in saved.items()}
         index = SearchIndex.restored(columns)
-        if index is None or not {_END, _STALE} <= columns.keys():
+        try:
+            (end,) = np.frombuffer(columns[_END], np.uint64).tolist()
+            stale = np.frombuffer(columns[_STALE], np.uint32).tolist()
+        except (KeyError, ValueError):
             return
-        (end,) = np.frombuffer(columns[_END], np.uint64).tolist()
-        if end > len(self._state.messages):
-            return
-        self.index, self._end = index, end
-        self._stale = set(np.frombuffer(columns[_STALE], np.uint32).tolist())
+        if index is not None and max([end, *stale]) <= len(self._state.messages):
+            self.index, self._end, self._stale = index, end, set(stale)
 
     def _link(
         self, sessions: NDArray[np.uint32], present: NDArray[np.bool_], unlinked: set[int]
@@ -155,38 +178,49 @@ class Indexer:
         self.index.remove_rows([row for row in unlinked if row < known], sessions)
         self.index.extend(sessions[known:], present[known:])
 
-    def _take_in(
-        self, stale: set[int], present: NDArray[np.bool_], read: Callable[[int], Message]
-    ) -> None:
+    def _take_in(self, stale: set[int], present: NDArray[np.bool_]) -> None:
         """Index changed texts anew, then new ones, as far as it gets."""
-        self.index.remove_texts(stale)
+        if stale:
+            self.index.remove_texts(stale)
+            self._unreadable -= stale
         again = [row for row in stale if row < self._end and present[row]]
-        try:
-            while again and not self._stopping:
-                documents = self._documents(again, read)
-                self.index.add(documents)
-                del again[: len(documents)]
-        finally:
-            self._stale.update(again)
+        while again and not self._stopping:
+            del again[: self._index_some(again)]
+        self._stale.update(again)
         new = (np.flatnonzero(present[self._end :]) + self._end).tolist()
         self._end = new[0] if new else len(present)
         while new and not self._stopping:
-            documents = self._documents(new, read)
-            self.index.add(documents)
-            del new[: len(documents)]
+            del new[: self._index_some(new)]
             self._end = new[0] if new else len(present)
 
-    def _documents(self, rows: list[int], read: Callable[[int], Message]) -> list[Document]:
-        """The texts of the first rows, as many as are indexed in one go."""
+    def _index_some(self, rows: list[int]) -> int:
+        """Index the first of these rows, as many as are indexed in one go; how many they are."""
         documents: list[Document] = []
-        chars = 0
+        chars = taken = 0
         for row in rows[:_CHUNK_TEXTS]:
             if chars > _CHUNK_CHARS or self._stopping:
                 break
-            message = read(row)
+            taken += 1
+            try:
+                message = self._state.message(row)
+            except (InvalidRecord, StorageError):
+                self._unreadable.add(row)
+                continue
             documents.append(document_of(row, message))
             chars += len(message.content)
-        return documents
+        self.index.add(documents)
+        return taken
+
+    def _give_up(self, error: Exception) -> None:
+        """Do without an index from now on."""
+        self.failure = (
+            f"the search index was given up after a mistake ({error!r}); messages are safe, and "
+            "rebuild_index or a restart of the server makes the index again"
+        )
+        self.stop()
+        self.index = SearchIndex()
+        self._end = 0
+        self._stale, self._unlinked, self._unreadable = set(), set(), set()
 
 
 def document_of(row: int, message: Message) -> Document:

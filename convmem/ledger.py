@@ -129,10 +129,17 @@ class Ledger:
                     self._state, self._indexer, status, self._disk.path, failed, self.last_error
                 )
             if isinstance(query, SearchMessages):
-                if self._indexer.is_behind:
-                    self._indexer.catch_up()()
-                return views.search(self._state, self._indexer.index, query)
+                return self._search(query)
             return views.answer(self._state, query)
+
+    def _search(self, query: SearchMessages) -> JsonObject:
+        indexer = self._indexer
+        if indexer.is_behind:
+            indexer.catch_up()()
+        if indexer.failure is not None:
+            raise Refusal(Code.STORE_FAILED, indexer.failure)
+        answer = views.search(self._state, indexer.index, query)
+        return answer | ({"unreadable": indexer.unreadable} if indexer.unreadable else {})
 
     @property
     def is_index_far_behind(self) -> bool:
@@ -142,19 +149,17 @@ class Ledger:
     def catch_up(self) -> Callable[[], None]:
         """Note what is not indexed; what is returned indexes it, in any thread, one at a time.
 
-        It blocks and raises Refusal, which leaves the rest for another time.
+        It blocks and does not raise.
         """
-        work = self._indexer.catch_up()
-
-        def catch_up() -> None:
-            with _refusals():
-                work()
-
-        return catch_up
+        return self._indexer.catch_up()
 
     def stop_indexing(self) -> None:
         """Have the thread that catches up end soon."""
         self._indexer.stop()
+
+    def renew_index(self) -> None:
+        """Make an index that was given up again."""
+        self._replica.renew_index()
 
     def publish(self, endpoint: str) -> None:
         """Let those who find the store in use know how to reach its owner. Raises Refusal."""
@@ -185,6 +190,7 @@ class Ledger:
     def compact(self, on_progress: Callable[[int, int], None]) -> Rebuilt | None:
         """Write a new log of what counts, durably; ``switch`` puts it to use. None if all does.
 
+        What it leads to is not indexed yet: that takes longer, and writes would wait for it.
         Blocks, in the thread that appends; nothing may be applied until it is done.
         ``on_progress`` is told the messages written and their number. Raises Refusal.
         """
@@ -204,8 +210,6 @@ class Ledger:
                 on_entry=replica.replay,
                 progress=lambda done: on_progress(min(done, live), live),
             )
-            old_rows = list(self._state.live_rows())
-            replica.indexer.catch_up(lambda row: self._state.message(old_rows[row]))()
             return Rebuilt(compacted, replica, len(found.dangling))
 
     def switch(self, rebuilt: Rebuilt) -> None:

@@ -53,6 +53,8 @@ RECORD_BYTES_BESIDE_CONTENT = 512
 # is what a model reads in one go.
 QUERY_BYTES_MAX = 16 << 10
 SEARCH_RESULTS_DEFAULT = 10
+# Filters are repeated in the reply as they were understood, or only named where they are longer.
+FILTERS_BYTES_MAX = 1024
 
 # How long a search waits for the index of a store that was never indexed: a million messages
 # take some 40 s, and hosts give a call a minute.
@@ -109,6 +111,7 @@ CURSOR_BYTES_MAX = 256
 assert 6 * REPLY_BYTES_MAX < REPLY_LINE_BYTES_MAX
 assert CONTENT_BYTES_MAX < REPLY_BYTES_MAX, "a plain message of any size can be read whole"
 assert 6 * SESSION_ID_BYTES_MAX + CURSOR_BYTES_MAX < ENVELOPE_BYTES < REPLY_BYTES_MIN
+assert FILTERS_BYTES_MAX + 512 < ENVELOPE_BYTES
 assert 7 * (SESSION_ID_BYTES_MAX + EXCERPT_BYTES + CLIENT_ID_BYTES_MAX) + 512 < REPLY_BYTES_MIN
 assert REPLY_BYTES_MIN <= REPLY_BYTES_DEFAULT <= REPLY_BYTES_MAX
 assert WINDOW_BYTES_DEFAULT <= WINDOW_BYTES_MAX <= CONTENT_BYTES_MAX

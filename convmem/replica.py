@@ -58,6 +58,11 @@ class Replica:
         self.state = State(self._read_record)
         self.indexer = Indexer(self.state)
 
+    def renew_index(self) -> None:
+        """Begin the index again, if it was given up."""
+        if self.indexer.failure is not None:
+            self.indexer = Indexer(self.state)
+
     def sections(self) -> Callable[[], list[Section]]:
         """Take a picture of the state, so that writes may go on; what is returned makes the
         sections of a snapshot of it, in any thread.

@@ -81,7 +81,16 @@ LAYERS: dict[str, list[set[str]]] = {
 }
 # Who may import the two ground-floor libraries, each through its façade only.
 FACADE_USERS = {
-    "convmem.storage": {"cli", "engine", "health", "in_use", "ledger", "replica", "sharing"},
+    "convmem.storage": {
+        "cli",
+        "engine",
+        "health",
+        "in_use",
+        "indexer",
+        "ledger",
+        "replica",
+        "sharing",
+    },
     "convmem.protocol": {"tools", "server", "sharing", "reference", "cli"},
 }
 # Everything else is pure: bytes and values in, bytes and values out.

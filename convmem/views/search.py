@@ -9,10 +9,10 @@ from typing import assert_never
 
 from convmem.errors import Code, Refusal
 from convmem.indexer import document_of
-from convmem.limits import EXCERPT_BYTES
+from convmem.limits import EXCERPT_BYTES, FILTERS_BYTES_MAX
 from convmem.message import Message
 from convmem.operations import JsonObject, SearchMessages
-from convmem.pages import Detail, Page, message_item
+from convmem.pages import Detail, Page, json_bytes, message_item
 from convmem.search import Columns, Field, Found, Hit, SearchIndex
 from convmem.state import State
 from convmem.state.filters import passing
@@ -57,13 +57,12 @@ def search(state: State, index: SearchIndex, query: SearchMessages) -> JsonObjec
         read=lambda row: document_of(row, state.message(row)),
     )
     page: Page[JsonObject] = Page(query.max_bytes)
-    filters = _filters(query)
     reply: JsonObject = {
         "results": page.items,
         "total": found.total,
         "mode": "lexical",
         "searched": int(allowed.sum()),
-        "filters": filters if page.reserve(filters) else dict.fromkeys(filters, "given"),
+        "filters": _filters(query),
     }
     if query.session_id is not None and not len(state.live_rows_of(query.session_id)):
         near = _near_sessions(state, query.session_id)
@@ -81,15 +80,17 @@ def _add(
     """Take a result in, or leave it out. On its own page it may be shortened."""
     message = state.message(hit.row)
     matched = _matched(message, found, hit)
+    around = _neighbours(state, hit.row, query)
+    left_out = {f"{side}_left_out": len(items) for side, items in around.items() if items}
 
     def item(detail: Detail) -> JsonObject:
         match detail:
             case Detail.WHOLE:
-                return _short_item(message) | matched | _neighbours(state, hit.row, query)
+                return _short_item(message) | matched | around
             case Detail.EXCERPT:
-                return _short_item(message) | matched
+                return _short_item(message) | matched | left_out
             case Detail.LABELS:
-                return message_item(message, Detail.LABELS) | matched | {"content": ""}
+                return message_item(message, detail) | matched | left_out | {"content": ""}
             case _:
                 assert_never(detail)
 
@@ -97,10 +98,11 @@ def _add(
 
 
 def _filters(query: SearchMessages) -> JsonObject:
-    """The filters that were given, as they were understood."""
+    """The filters that were given, as they were understood; only their names if that is long."""
     given = {name: getattr(query, name) for name in _FILTERS}
     given["tags"] = list(query.tags) or None
-    return {name: value for name, value in given.items() if value is not None}
+    told = {name: value for name, value in given.items() if value is not None}
+    return told if json_bytes(told) <= FILTERS_BYTES_MAX else dict.fromkeys(told, "given")
 
 
 def _columns(state: State) -> Columns:
@@ -146,7 +148,7 @@ def _texts(message: Message) -> dict[Field, list[str]]:
     }
 
 
-def _neighbours(state: State, row: int, query: SearchMessages) -> JsonObject:
+def _neighbours(state: State, row: int, query: SearchMessages) -> dict[str, list[JsonObject]]:
     """What was said right before and after, where that is asked for; long texts cut."""
     if not query.before and not query.after:
         return {}
