@@ -2,7 +2,7 @@
 
 Two eras are served on one connection, decided for each request alone, never locked:
 
-    initialize                                       handshake: agrees a revision for what follows
+    initialize, unless _meta alone names a revision  handshake: agrees a revision for what follows
     server/discover, or _meta names a revision       modern: the request itself says all
     anything else                                    handshake, as last agreed
 
@@ -108,11 +108,13 @@ class Negotiation:
         return context
 
     def _era(self, request: Request) -> Context:
-        if request.method == "initialize":
+        given = request.params.get("_meta")
+        meta = given if isinstance(given, Mapping) else {}
+        modern = _VERSION_KEY in meta
+        if request.method == "initialize" and ("protocolVersion" in request.params or not modern):
             self._agreed = _handshake(request.params)
             return self._agreed
-        meta = request.params.get("_meta")
-        if isinstance(meta, Mapping) and _VERSION_KEY in meta:
+        if modern:
             return _modern(meta)
         if request.method == "server/discover":
             raise RpcError(ErrorCode.INVALID_PARAMS, f"_meta must hold {_VERSION_KEY}")

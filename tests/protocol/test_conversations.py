@@ -162,6 +162,14 @@ ROWS: dict[str, tuple[list[object], list[Check]]] = {
         [OLD, request("ping", {"_meta": MODERN_META}), PING],
         [agrees("2025-03-26"), error(-32601, 1), PONG],
     ),
+    "initialize is not of the modern era": (
+        [OLD, request("initialize", {"_meta": MODERN_META}), PING],
+        [agrees("2025-03-26"), error(-32601, 1), PONG],
+    ),
+    "initialize with _meta that names a revision": (
+        [initialize("2025-06-18", _meta=MODERN_META)],
+        [agrees("2025-06-18")],
+    ),
     "modern without capabilities": (
         [
             request(
