@@ -7,9 +7,9 @@ words are is the share of one's grams that the other has, each gram weighed by i
     coverage(w, v) = sum of weight(g) over the grams that w and v share / over those of w
     weight(g)      = ln(1 + (N - df + .5) / (df + .5)) ** 1.5
 
-N counts the words in use and df those of them with the gram. A word that no segment holds any
-more weighs nothing and is found no more, as if it had never been there. That power of
-coverage that ``scoring`` uses takes the place of a stemmer, in any language.
+N counts the words in use, ``WORDS_MIN`` at least, and df those of them with the gram. A word
+that no segment holds any more weighs nothing and is found no more, as if it had never been
+there. That power of coverage that ``scoring`` uses takes the place of a stemmer, in any language.
 """
 
 from collections.abc import Iterable
@@ -22,6 +22,11 @@ from convmem.search.postings import Keys, PostingLists
 
 COVERAGE_MIN = 0.4
 """Words less alike than this have nothing in common worth finding."""
+
+WORDS_MIN = 1000
+"""N is no less: in a few words every gram is common, and one that is not there would outweigh
+all that are.
+"""
 
 _RARITY_POWER = 1.5
 _CODE_POINT_BITS = np.uint64(21)
@@ -104,7 +109,8 @@ class Lexicon:
         """The words at least ``COVERAGE_MIN`` like this one, ascending, and their coverage."""
         lists = [self._used(list_) for list_ in self._grams.lists(_gram_keys(word))]
         counts = np.array([len(list_) for list_ in lists])
-        weights = np.log(1 + (self._in_use - counts + 0.5) / (counts + 0.5)) ** _RARITY_POWER
+        words = max(WORDS_MIN, self._in_use)
+        weights = np.log(1 + (words - counts + 0.5) / (counts + 0.5)) ** _RARITY_POWER
         covered = np.bincount(np.concatenate(lists), weights.repeat(counts))
         coverage = covered / weights.sum()
         alike = np.flatnonzero(coverage >= COVERAGE_MIN)

@@ -139,7 +139,9 @@ class Naive:
 
         def worth(gram: str) -> float:
             df = sum(gram in grams(each) for each in self.lexicon)
-            return float(math.log(1 + (len(self.lexicon) - df + 0.5) / (df + 0.5)) ** 1.5)
+            return float(
+                math.log(1 + (max(1000, len(self.lexicon)) - df + 0.5) / (df + 0.5)) ** 1.5
+            )
 
         shared = grams(word) & grams(other)
         return sum(map(worth, shared)) / sum(map(worth, grams(word)))
