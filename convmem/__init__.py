@@ -1,4 +1,4 @@
-"""Durable conversation memory for MCP hosts."""
+"""Durable, searchable conversation memory for MCP hosts."""
 
 from pathlib import Path
 

@@ -85,7 +85,7 @@ def _split_server(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="convmem", description="Durable conversation memory for MCP hosts."
+        prog="convmem", description="Durable, searchable conversation memory for MCP hosts."
     )
     parser.add_argument("--version", action="version", version=f"convmem {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)

@@ -90,12 +90,18 @@ class SearchIndex:
         limit: int,
         read: Callable[[int], Document],
     ) -> Found:
-        """The best of the allowed rows. ``read`` gives the texts of a row, to be sure of it."""
+        """The best of the allowed rows. ``read`` gives the texts of a row, to be sure of it.
+
+        Of a query that nothing answers the symbols are left out: quotes around a part of a word,
+        say, or the mark of a question.
+        """
+        ranker = Ranker(self._index, self._neighbours, columns, read)
         query = parse(text)
         wanted = units(self._index, query)
         scored = score_segments(self._index, wanted)
-        ranker = Ranker(self._index, self._neighbours, columns, read)
         ranking = ranker.rank(query, scored, allowed, limit)
+        if not ranking.hits and query.symbols and query.bare.strip():
+            return self.find(query.bare, columns=columns, allowed=allowed, limit=limit, read=read)
         worth = telling_terms(self._index.lexicon, wanted, scored.rarities)
         return Found(ranking.hits, ranking.total, query.needle, worth)
 

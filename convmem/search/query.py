@@ -54,6 +54,11 @@ class Query:
     def symbols(self) -> list[str]:
         return list(dict.fromkeys(run.text for run in self.runs if run.kind is Kind.SYMBOL))
 
+    @property
+    def bare(self) -> str:
+        """The needle with spaces for its symbols."""
+        return "".join(" " if kind_of(char) is Kind.SYMBOL else char for char in self.needle)
+
 
 def parse(text: str) -> Query:
     """Any text is a query; a blank one has an empty needle and no runs."""
