@@ -27,6 +27,9 @@ SESSION_SHARE = 0.30
 OWN_SHARE = 0.6
 NEIGHBOURS_BYTES = 300
 
+# What a message scores with its context, at most: so many times the best in its session.
+_TIMES_BEST_MAX = 1 + SESSION_SHARE + (NEXT_SHARE + NEXT_BUT_ONE_SHARE) * (1 - OWN_SHARE)
+
 # What rounding may take from a bound.
 _ROUNDING = np.float32(1.0001)
 
@@ -38,7 +41,7 @@ class Context:
     """The surroundings of the rows of a ranking.
 
     ``own`` is the score of each row by itself, with one place more for no row; ``best`` the
-    greatest of each session.
+    greatest of each session, 0 where that is too little to matter.
     """
 
     own: Scores
@@ -51,15 +54,24 @@ class Context:
     def around(
         cls,
         own: Scores,
+        wanted: float,
         sessions: NDArray[np.uint32],
         content_bytes: NDArray[np.uint32],
         neighbours: Neighbours,
     ) -> "Context":
-        """The context of rows that score so much by themselves."""
-        scored = np.flatnonzero(own[:-1] > 0)
+        """The context of rows that score ``own`` by themselves, of those that matter.
+
+        Those are the rows that may score ``wanted`` or more with it.
+        """
+        good = np.flatnonzero(own[:-1] > wanted / (_TIMES_BEST_MAX * _ROUNDING))
         best = np.zeros(int(sessions.max(initial=0)) + 1, np.float32)
-        np.maximum.at(best, sessions[scored].astype(np.intp), own[scored])
+        np.maximum.at(best, sessions[good].astype(np.intp), own[good])
         return cls(own, best, sessions, content_bytes, neighbours)
+
+    def matters(self) -> NDArray[np.bool_]:
+        """Which rows matter: those with a good enough message in their session."""
+        matters: NDArray[np.bool_] = (self.best > 0).take(self.sessions)
+        return matters
 
     def of(self, rows: Rows) -> Scores:
         """What the surroundings of these rows add to their own scores."""

@@ -76,18 +76,21 @@ class Ranker:
         """
         fields = self._own(scored)
         own = fields.sum(axis=0)
-        context = Context.around(
-            own, self.columns.sessions, self.columns.content_bytes, self.neighbours
-        )
         answers = (own[:-1] > 0) & allowed
-        held, others = self._holding(query, context, allowed, limit)
+        candidates = self._candidates(query, allowed)
+        # Who may hold the query is shown however little it scores, and with its context.
+        best_own = 0.0 if len(candidates) else _greatest(own[:-1] * answers, limit)
+        sessions, content_bytes = self.columns.sessions, self.columns.content_bytes
+        context = Context.around(own, best_own, sessions, content_bytes, self.neighbours)
+        held, others = self._holding(query, candidates, context, limit)
         answers[others] = True
         answers[held] = False
         total = int(np.count_nonzero(answers)) + len(held)
         best = self._best(held, context, limit)
         found = [(row, True) for row in best.tolist()]
         if len(found) < limit:
-            rest = self._best(np.flatnonzero(answers), context, limit - len(found))
+            matters = answers if len(candidates) else answers & context.matters()
+            rest = self._best(np.flatnonzero(matters), context, limit - len(found))
             found += [(row, False) for row in rest.tolist()]
         rows = np.array([row for row, _ in found], np.intp)
         around = context.of(rows).tolist()
@@ -110,26 +113,26 @@ class Ranker:
         own = np.zeros((count, nobody + 1), np.float32)
         for block, scores in scored.blocks:
             places = np.flatnonzero(scores > 0)
-            cells = block.rows[places].astype(np.intp)
+            cells = block.rows.take(places).astype(np.intp)
             if count > 1:
-                cells += block.fields[places] * np.intp(nobody + 1)
-            np.maximum.at(own.reshape(-1), cells, scores[places])
+                cells += block.fields.take(places) * np.intp(nobody + 1)
+            np.maximum.at(own.reshape(-1), cells, scores.take(places))
         return own
 
-    def _holding(
-        self, query: Query, context: Context, allowed: NDArray[np.bool_], limit: int
-    ) -> tuple[Rows, Rows]:
-        """Allowed rows that hold the query as a whole, and those that may and were not read.
+    def _candidates(self, query: Query, allowed: NDArray[np.bool_]) -> Rows:
+        """The allowed rows that may hold the query as a whole."""
+        if not query.needle:
+            return np.flatnonzero(allowed)
+        rows = substrings.candidates(self.index, query, len(self.neighbours))
+        return rows[allowed[rows]]
+
+    def _holding(self, query: Query, rows: Rows, context: Context, limit: int) -> tuple[Rows, Rows]:
+        """Candidates that hold the query as a whole, and those that may and were not read.
 
         All that do, or the best of them, as many as are wanted.
         """
-        none = np.zeros(0, np.intp)
-        if not query.needle:
-            return np.flatnonzero(allowed), none
-        rows = substrings.candidates(self.index, query, len(self.neighbours))
-        rows = rows[allowed[rows]]
-        if substrings.is_settled(query):
-            return rows, none
+        if not query.needle or substrings.is_settled(query):
+            return rows, np.zeros(0, np.intp)
         best = self._best(rows, context, READ_MAX).tolist()
         holding: list[int] = []
         read = 0
@@ -148,13 +151,18 @@ class Ranker:
         """The first rows in the order that the module's text gives."""
         if limit < len(rows):
             least, most = context.bounds(rows)
-            rows = rows[most >= np.partition(least, -limit)[-limit]]
+            rows = rows[most >= _greatest(least, limit)]
         scores = context.own[rows] + context.of(rows)
         if limit < len(rows):
-            worst = np.partition(scores, -limit)[-limit]
+            worst = _greatest(scores, limit)
             rows, scores = rows[scores >= worst], scores[scores >= worst]
         columns = self.columns
         high, low = columns.ids
         keys = (low[rows], high[rows], columns.timestamps[rows], columns.importance[rows], scores)
         best: Rows = rows[np.lexsort(keys)[::-1][:limit]]
         return best
+
+
+def _greatest(values: Scores, number: int) -> float:
+    """The so-manieth greatest of some values, 0 where there are fewer."""
+    return float(np.partition(values, -number)[-number]) if number <= len(values) else 0.0

@@ -32,6 +32,9 @@ _COVERAGE_POWER = 4
 
 Scores = NDArray[np.float32]
 
+_NOWHERE = np.zeros(0, np.intp)
+_NOTHING = np.zeros(0, np.float32)
+
 
 @dataclass(frozen=True, slots=True)
 class Unit:
@@ -97,33 +100,31 @@ def _scores(
     scores = np.zeros(len(lengths), np.float32)
     for k1 in dict.fromkeys(unit.k1 for unit in units):
         held_back = np.float32(k1 * LENGTH_SHARE) * lengths + np.float32(k1 * (1 - LENGTH_SHARE))
-        # Of what is there or not, as signs are, the shares add up before they are held back.
+        # What is wholly there is held back alike for all units: their shares are summed first.
         there = np.zeros(len(lengths), np.float32)
         for unit, share, likeness in zip(units, shares, found, strict=True):
             if unit.k1 != k1:
                 continue
-            if likeness.amounts is None:
-                np.add.at(there, likeness.places, share)
-            else:
+            np.add.at(there, likeness.whole, share)
+            if len(likeness.partly):
                 amounts = likeness.amounts
-                added = share * amounts / (amounts + held_back[likeness.places])
-                np.add.at(scores, likeness.places, added)
+                added = share * amounts / (amounts + held_back[likeness.partly])
+                np.add.at(scores, likeness.partly, added)
         scores += there / (1 + held_back)
     return scores
 
 
 @dataclass(frozen=True, slots=True)
 class _Likeness:
-    """The segments of a block that are like a unit, and how much; 1 where no amounts are."""
+    """The segments of a block that are like a unit: wholly, or partly by some amounts."""
 
-    places: Places
-    amounts: Scores | None
+    whole: Places
+    partly: Places
+    amounts: Scores
 
     @property
     def df(self) -> float:
-        if self.amounts is None:
-            return len(self.places)
-        return float(self.amounts.sum(dtype=np.float64))
+        return len(self.whole) + float(self.amounts.sum(dtype=np.float64))
 
 
 def _likenesses(block: Block, units: list[Unit]) -> list[_Likeness]:
@@ -140,21 +141,37 @@ def _likenesses(block: Block, units: list[Unit]) -> list[_Likeness]:
 
 
 def _likeness(block: Block, unit: Unit, lists: list[Places]) -> _Likeness:
-    if len(lists) == 1 and unit.likeness[0] == 1:
-        return _Likeness(block.live(lists[0].astype(np.intp)), None)
-    all_places = np.concatenate(lists).astype(np.intp)
-    parts = unit.likeness.repeat([len(list_) for list_ in lists])
-    # A place in several lists keeps its last number, which is that of the greatest likeness.
-    numbers = np.arange(len(all_places))
-    number_of = np.empty(len(block), np.intp)
-    number_of[all_places] = numbers
-    last = number_of[all_places] == numbers
-    places, amounts = all_places[last], parts[last]
-    if unit.together:
-        number_of[places] = np.arange(len(places))
-        sums = np.bincount(number_of[all_places], parts)
-        amounts = from_coverage(sums.astype(np.float64))
+    whole = lists[0][:0]
+    if not unit.together and unit.likeness[-1] == 1:
+        whole = lists[-1]
+        lists = lists[:-1]
+    partly, amounts = _NOWHERE, _NOTHING
+    if lists:
+        partly, parts = _merged(unit, lists, len(block))
+        amounts = parts.astype(np.float32)
+    if len(whole) and len(partly):
+        further = whole[np.minimum(whole.searchsorted(partly), len(whole) - 1)] != partly
+        partly, amounts = partly[further], amounts[further]
     if block.has_dead:
-        live = block.rows[places] != NOBODY
-        places, amounts = places[live], amounts[live]
-    return _Likeness(places, amounts.astype(np.float32))
+        live = block.rows[partly] != NOBODY
+        partly, amounts = partly[live], amounts[live]
+    return _Likeness(block.live(whole.astype(np.intp)), partly, amounts)
+
+
+def _merged(
+    unit: Unit, lists: list[Places], segments: int
+) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """The segments in any of the first lists of a unit, and the likeness of each."""
+    places = np.concatenate(lists).astype(np.intp)
+    parts = unit.likeness[: len(lists)].repeat([len(list_) for list_ in lists])
+    # A place in several lists keeps its last number, which is that of the greatest likeness.
+    numbers = np.arange(len(places))
+    number_of = np.empty(segments, np.intp)
+    number_of[places] = numbers
+    last = number_of[places] == numbers
+    once = places[last]
+    if not unit.together:
+        return once, parts[last]
+    number_of[once] = np.arange(len(once))
+    sums = np.bincount(number_of[places], parts)
+    return once, from_coverage(sums.astype(np.float64))
