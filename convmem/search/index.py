@@ -201,7 +201,8 @@ class Index:
             here = (places >= first) & (places < last)
             local = places[here] - np.uint32(first) + np.uint32(len(block))
             pairs = np.sort(keys[here] << _PLACE_BITS | local)
-            pairs = pairs[np.append(True, pairs[1:] != pairs[:-1])]
+            again = np.flatnonzero(pairs[1:] == pairs[:-1])
+            pairs = np.delete(pairs, again)
             block_keys = pairs >> _PLACE_BITS
             block.postings.add(block_keys, pairs.astype(np.uint16))
             added.append(word_numbers(block_keys[is_word(block_keys)]))
