@@ -7,6 +7,7 @@ Owns what the specification says of HTTP alone: sessions, headers, status codes,
 Every message passes as it is. Source: the page basic/transports of both revisions.
 """
 
+import http
 import http.client
 import json
 import subprocess
@@ -23,6 +24,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 Json = dict[str, Any]
+Response = http.client.HTTPResponse | urllib.error.HTTPError
 
 ROOT: Final = Path(__file__).parents[2]
 STREAM_TIMEOUT_S: Final = 20.0
@@ -248,27 +250,33 @@ class HttpBack:
 
     def forward(self, line: bytes) -> None:
         message = json.loads(line)
-        request = urllib.request.Request(self._url, line.strip(), self._headers(message))
+        self._show(self._open(line.strip(), self._headers(message)))
+        if message.get("method") == "notifications/initialized":
+            # Where a server says what belongs to no request; open before anything is asked.
+            stream = self._open(None, self._session)
+            if stream.status == http.HTTPStatus.OK:
+                threading.Thread(target=self._show, args=(stream,), daemon=True).start()
+
+    def _open(self, body: bytes | None, headers: dict[str, str]) -> Response:
+        accept = {"Accept": "application/json, text/event-stream"}
+        request = urllib.request.Request(self._url, body, {**accept, **headers})
         try:
-            with urllib.request.urlopen(request, timeout=STREAM_TIMEOUT_S) as response:
-                self._show(response)
+            response: Response = urllib.request.urlopen(request, timeout=STREAM_TIMEOUT_S)
         except urllib.error.HTTPError as refused:
-            with refused:
-                self._show(refused)
+            return refused
+        return response
 
     def _headers(self, message: Json) -> dict[str, str]:
-        headers = {
-            "Content-Type": "application/json",
-            "Accept": "application/json, text/event-stream",
-            "Mcp-Method": str(message.get("method")),
-        }
+        headers = {"Content-Type": "application/json", **self._session}
+        if method := message.get("method"):
+            headers["Mcp-Method"] = method
         if name := message.get("params", {}).get("name"):
             headers["Mcp-Name"] = name
         if version := _meta(message).get(_META + "protocolVersion"):
             headers["MCP-Protocol-Version"] = version
-        return {**headers, **self._session}
+        return headers
 
-    def _show(self, response: "http.client.HTTPResponse | urllib.error.HTTPError") -> None:
+    def _show(self, response: Response) -> None:
         if session := response.headers.get("Mcp-Session-Id"):
             self._session = {"Mcp-Session-Id": session}
         if response.headers.get_content_type() == "text/event-stream":
@@ -288,12 +296,11 @@ class HttpBack:
 def main() -> None:
     """``python -m tests.conformance.bridge URL``: a stdio server that is the one at the URL."""
     back = HttpBack(sys.argv[1])
-    threads: list[threading.Thread] = []
     for line in sys.stdin.buffer:
-        threads.append(threading.Thread(target=back.forward, args=(line,), daemon=True))
-        threads[-1].start()
-        if b'"id"' not in line:  # the session must know of a notification before what follows
-            threads[-1].join()
+        thread = threading.Thread(target=back.forward, args=(line,), daemon=True)
+        thread.start()
+        if b'"id"' not in line:  # what follows may depend on a notification having arrived
+            thread.join()
 
 
 if __name__ == "__main__":

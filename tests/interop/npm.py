@@ -1,0 +1,61 @@
+"""Other people's programs, from npm, in a cache folder of this user's.
+
+A newer Node than many systems have comes along with each set of packages. Versions are pinned:
+on an old Node, npm would choose old ones without a word.
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+NODE = "node@24"
+INSTALL_TIMEOUT_S = 300.0
+
+
+class NoNpm(Exception):
+    """npm is not on this machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """Packages that are there, and the Node to run them with."""
+
+    modules: Path
+
+    @property
+    def node(self) -> str:
+        node = shutil.which("node", path=str(self.modules / ".bin"))
+        assert node is not None
+        return node
+
+    def command(self, program: str) -> list[str]:
+        """What runs a program that the packages bring."""
+        return [self.node, str((self.modules / ".bin" / program).resolve())]
+
+
+def installed(packages: Sequence[str]) -> Installed:
+    """The packages, installed once for all times. NoNpm, CalledProcessError, TimeoutExpired."""
+    wanted = sorted([*packages, NODE])
+    digest = hashlib.sha256(" ".join(wanted).encode()).hexdigest()[:12]
+    folder = _cache() / digest
+    if not folder.is_dir():
+        npm = shutil.which("npm")
+        if npm is None:
+            raise NoNpm("npm is needed to install " + ", ".join(packages))
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        # Under its name only when it is whole: nobody then meets half of it.
+        with tempfile.TemporaryDirectory(dir=folder.parent) as making:
+            install = [npm, "install", "--no-audit", "--no-fund", "--silent", "--prefix", making]
+            subprocess.run([*install, *wanted], check=True, timeout=INSTALL_TIMEOUT_S)
+            shutil.copytree(making, folder, symlinks=True)
+    return Installed(folder / "node_modules")
+
+
+def _cache() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base, "convmem-tests")
