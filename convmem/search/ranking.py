@@ -79,7 +79,7 @@ class Ranker:
         answers = (own[:-1] > 0) & allowed
         candidates = self._candidates(query, allowed)
         # Who may hold the query is shown however little it scores, and with its context.
-        best_own = 0.0 if len(candidates) else _greatest(own[:-1] * answers, limit)
+        best_own = 0.0 if len(candidates) else _greatest(own[np.flatnonzero(answers)], limit)
         sessions, content_bytes = self.columns.sessions, self.columns.content_bytes
         context = Context.around(own, best_own, sessions, content_bytes, self.neighbours)
         held, others = self._holding(query, candidates, context, limit)

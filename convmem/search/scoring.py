@@ -141,21 +141,22 @@ def _likenesses(block: Block, units: list[Unit]) -> list[_Likeness]:
 
 
 def _likeness(block: Block, unit: Unit, lists: list[Places]) -> _Likeness:
-    whole = lists[0][:0]
+    whole: Places = _NOWHERE
     if not unit.together and unit.likeness[-1] == 1:
-        whole = lists[-1]
+        whole = lists[-1].astype(np.intp)
         lists = lists[:-1]
     partly, amounts = _NOWHERE, _NOTHING
     if lists:
         partly, parts = _merged(unit, lists, len(block))
         amounts = parts.astype(np.float32)
     if len(whole) and len(partly):
-        further = whole[np.minimum(whole.searchsorted(partly), len(whole) - 1)] != partly
-        partly, amounts = partly[further], amounts[further]
+        further = np.ones(len(block), bool)
+        further[whole] = False
+        partly, amounts = partly[further[partly]], amounts[further[partly]]
     if block.has_dead:
         live = block.rows[partly] != NOBODY
         partly, amounts = partly[live], amounts[live]
-    return _Likeness(block.live(whole.astype(np.intp)), partly, amounts)
+    return _Likeness(block.live(whole), partly, amounts)
 
 
 def _merged(
