@@ -124,6 +124,14 @@ class ReadSessions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ListSessionIds:
+    """The names of sessions that begin so, most recently written first."""
+
+    limit: int
+    prefix: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SearchMessages:
     """The messages that answer a query best, of those that pass every filter that is given.
 
@@ -154,5 +162,5 @@ class ReadHealth:
 
 MessageCommand = WriteMessage | UpdateMessage | DeleteMessage
 Command = MessageCommand | RebuildIndex
-MessageQuery = ReadHistory | ReadContent | ReadContext | ReadSessions | ReadExport
+MessageQuery = ReadHistory | ReadContent | ReadContext | ReadSessions | ReadExport | ListSessionIds
 Query = MessageQuery | SearchMessages | ReadHealth

@@ -1,5 +1,6 @@
 """What a session looks like from outside, derived from the columns when someone asks."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,11 +51,17 @@ def live_messages(messages: MessageTable, sessions: int) -> NDArray[np.int64]:
     return np.bincount(messages.column("session")[live], minlength=sessions)
 
 
-def newest_rows(messages: MessageTable, sessions: int, end: int) -> NDArray[np.int64]:
-    """The last row of each session among the rows before ``end``, -1 where it has none.
+def newest_first(
+    messages: MessageTable, sessions: int, end: int, before: int
+) -> Iterator[tuple[int, int]]:
+    """Sessions, each with the row of its newest message that is there, the newest first.
 
-    Shape (sessions,), int64. Where sessions repeat in the column, the last assignment stays.
+    Only rows before ``end`` count; sessions whose newest row is not before ``before`` are left
+    out, as are those that have none.
     """
+    rows = messages.live(np.arange(end, dtype=np.uint32))
     newest = np.full(sessions, -1, dtype=np.int64)
-    newest[messages.column("session")[:end]] = np.arange(end)
-    return newest
+    newest[messages.column("session")[rows]] = rows  # the last assignment stays
+    listed = ((newest >= 0) & (newest < before)).nonzero()[0]
+    ordered = listed[newest[listed].argsort()[::-1]]
+    return ((int(session), int(newest[session])) for session in ordered)

@@ -9,7 +9,13 @@ from urllib.parse import quote
 from convmem import ids, limits
 from convmem.errors import Code, Refusal
 from convmem.memory import Change, Memory
-from convmem.operations import JsonObject, ReadContext, ReadHistory, ReadSessions
+from convmem.operations import (
+    JsonObject,
+    ListSessionIds,
+    ReadContext,
+    ReadHistory,
+    ReadSessions,
+)
 from convmem.protocol import Call, ErrorCode, Field, Prompt, Resource, ResourceNotFound, RpcError
 from convmem.tools.replies import parse_id
 
@@ -85,11 +91,9 @@ class _Reader:
         )
 
     async def session_ids(self, beginning: str) -> Sequence[str]:
-        query = ReadSessions(
-            limit=limits.PAGE_ITEMS_MAX, max_bytes=limits.REPLY_BYTES_MAX, prefix=beginning
-        )
-        listed: Any = (await self._query(query))["sessions"]
-        return [session["session_id"] for session in listed]
+        query = ListSessionIds(limit=limits.PAGE_ITEMS_MAX, prefix=beginning)
+        listed: Any = (await self._query(query))["session_ids"]
+        return [str(session_id) for session_id in listed]
 
     async def _history(self, session_id: str) -> JsonObject:
         query = ReadHistory(
@@ -100,7 +104,9 @@ class _Reader:
         )
         return await self._query(query)
 
-    async def _query(self, query: ReadSessions | ReadHistory | ReadContext) -> JsonObject:
+    async def _query(
+        self, query: ReadSessions | ReadHistory | ReadContext | ListSessionIds
+    ) -> JsonObject:
         try:
             return await self._memory.query(query)
         except Refusal as refusal:

@@ -4,6 +4,7 @@ from typing import assert_never
 
 from convmem.operations import (
     JsonObject,
+    ListSessionIds,
     MessageQuery,
     ReadContent,
     ReadContext,
@@ -16,7 +17,7 @@ from convmem.views.context import context
 from convmem.views.export import export
 from convmem.views.messages import content, history
 from convmem.views.search import search
-from convmem.views.sessions import sessions
+from convmem.views.sessions import session_ids, sessions
 
 __all__ = ["answer", "search"]
 
@@ -34,5 +35,7 @@ def answer(state: State, query: MessageQuery) -> JsonObject:
             return sessions(state, query)
         case ReadExport():
             return export(state, query)
+        case ListSessionIds():
+            return session_ids(state, query)
         case _:
             assert_never(query)

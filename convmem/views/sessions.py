@@ -1,44 +1,55 @@
-"""The view of sessions: one line each, most recently written first."""
+"""The view of sessions: one line each, most recently written first; and their names alone."""
+
+from collections.abc import Iterator
+from itertools import islice
 
 from convmem import cursors
-from convmem.operations import JsonObject, ReadSessions
+from convmem.operations import JsonObject, ListSessionIds, ReadSessions
 from convmem.pages import Page, excerpt
 from convmem.state import State
-from convmem.state.overview import SessionOverview, live_messages, newest_rows, overview
+from convmem.state.overview import SessionOverview, newest_first, overview
 from convmem.views.rows import anchor_row
 
 
 def sessions(state: State, query: ReadSessions) -> JsonObject:
     """The sessions by their newest message as of the first page: later writes move none of them.
 
-    The cursor therefore carries two anchors: the newest message of the store when the first
-    page was read, and the newest message (of then) of the last session listed.
+    The cursor therefore carries two anchors: the newest message of all that are listed, and
+    the newest message (of then) of the last session on the page.
     """
-    messages, sessions = state.messages, state.sessions
     prefix = query.prefix or ""
     scope = f"sessions {prefix}"
-    end, before = len(messages), len(messages)
+    end = before = len(state.messages)
     if query.cursor is not None:
         newest, last = cursors.decode(query.cursor, scope)
         end, before = anchor_row(state, newest) + 1, anchor_row(state, last)
-    newest_row = newest_rows(messages, len(sessions), end)
-    live = live_messages(messages, len(sessions))
-    listed = [
-        session
-        for session in newest_row.argsort()[::-1].tolist()
-        if 0 <= newest_row[session] < before
-        and live[session]
-        and sessions.name(session).startswith(prefix)
-    ]
     page: Page[JsonObject] = Page(query.max_bytes, query.limit)
-    for session in listed:
-        if page.full or not page.add(_session_item(state, session)):
-            break
     reply: JsonObject = {"view": "sessions", "sessions": page.items}
-    if len(page.items) < len(listed):
-        last_row = int(newest_row[listed[len(page.items) - 1]])
-        reply["next_cursor"] = cursors.encode(scope, messages.id(end - 1), messages.id(last_row))
+    for session, row in _listed(state, end, before, prefix):
+        if query.cursor is None and not page.items:
+            end = row + 1
+        if page.full or not page.add(_session_item(state, session)):
+            newest, last = state.messages.id(end - 1), state.messages.id(before)
+            reply["next_cursor"] = cursors.encode(scope, newest, last)
+            break
+        before = row
     return reply
+
+
+def session_ids(state: State, query: ListSessionIds) -> JsonObject:
+    """The names of sessions, in the order of the view."""
+    everything = len(state.messages)
+    listed = islice(_listed(state, everything, everything, query.prefix), query.limit)
+    return {"session_ids": [state.sessions.name(session) for session, _ in listed]}
+
+
+def _listed(state: State, end: int, before: int, prefix: str) -> Iterator[tuple[int, int]]:
+    """Sessions of a prefix with their newest row, as ``newest_first`` has them."""
+    return (
+        (session, row)
+        for session, row in newest_first(state.messages, len(state.sessions), end, before)
+        if state.sessions.name(session).startswith(prefix)
+    )
 
 
 def _session_item(state: State, session: int) -> JsonObject:

@@ -200,6 +200,40 @@ class TestSessions:
             cursor = {"cursor": page["next_cursor"]}
         assert [name for names in pages for name in names] == ["s4", "s3", "s2", "s1", "s0"]
 
+    @pytest.mark.parametrize("limit", [1, 2, 1000])
+    def test_their_order_tells_only_of_what_is_there(self, host: Host, limit: int) -> None:
+        """A deletion moves its session to where a store without that message has it."""
+        for name in ("old", "busy", "new", "gone", "old"):
+            last = host.write(session_id=name)["message_id"]
+        host.call("delete_message", message_id=last)
+        (gone,) = host.read("history", session_id="gone")["messages"]
+        host.call("delete_message", message_id=gone["message_id"])
+        for again in (lambda: None, host.restart, lambda: host.call("rebuild_index")):
+            again()
+            pages = host.pages("sessions", "sessions", limit=limit)
+            listed = [item["session_id"] for page in pages for item in page]
+            assert listed == ["new", "busy", "old"]
+
+    def test_a_deletion_between_pages_leaves_none_out(self, host: Host) -> None:
+        """A session that lost its newest message is listed again where it stands now."""
+        for name in ("a", "b", "c", "d", "b"):
+            last = host.write(session_id=name)["message_id"]
+        page = host.read("sessions", limit=1)
+        host.call("delete_message", message_id=last)
+        rest = host.read("sessions", cursor=page["next_cursor"])
+        listed = [item["session_id"] for item in page["sessions"] + rest["sessions"]]
+        assert listed == ["b", "d", "c", "b", "a"]
+
+    def test_a_deleted_newest_message_does_not_make_a_cursor_stale(self, host: Host) -> None:
+        for name in ("a", "b", "c"):
+            last = host.write(session_id=name)["message_id"]
+        host.call("delete_message", message_id=last)
+        page = host.read("sessions", limit=1)
+        host.call("rebuild_index")
+        rest = host.read("sessions", cursor=page["next_cursor"])
+        listed = [item["session_id"] for item in page["sessions"] + rest["sessions"]]
+        assert listed == ["b", "a"]
+
     def test_a_prefix_is_taken_literally(self, host: Host) -> None:
         for name in ("a%b", "a_b", "A_b", "ab"):
             host.write(session_id=name)
