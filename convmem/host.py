@@ -1,8 +1,6 @@
 """What the store takes from the machine it runs on: clock, randomness, and who the host is."""
 
-import hashlib
 import os
-import platform
 import time
 from pathlib import Path
 
@@ -24,6 +22,9 @@ def host_id() -> bytes:
 
     From the machine id where the system has one, else from the host's name.
     """
+    import hashlib  # both take milliseconds that a host's greeting need not wait for
+    import platform
+
     try:
         name = Path("/etc/machine-id").read_bytes().strip() or platform.node().encode()
     except OSError:

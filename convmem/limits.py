@@ -82,6 +82,9 @@ GUEST_FLUSH_S = 0.3
 # Guests of one store. More processes than a person has hosts.
 GUESTS_MAX = 256
 
+# For every answer to the demo, on a machine that has other things to do.
+DEMO_TIMEOUT_S = 30.0
+
 # What a person types to be reminded of something.
 TOPIC_BYTES_MAX = 1024
 

@@ -5,6 +5,9 @@
 writes them; a test fails while they differ from what is written.
 """
 
+import argparse
+import ast
+import importlib
 import sys
 import tokenize
 from collections.abc import Iterator
@@ -70,18 +73,37 @@ def _table(title: str, rows: list[Row], *, required: bool) -> Iterator[str]:
 
 
 def limits_page() -> str:
-    """Every limit of the domain with its value and its reason, from the module's own comments."""
+    """Every limit of the domain and of the wire with its value and its reason.
+
+    The reasons are the comments and docstrings of the modules that own the limits.
+    """
     parts = ["# Limits\n", "Sizes are bytes of UTF-8. An error names the limit it is about.\n"]
     for reason, names in _groups(Path(limits.__file__)):
         parts.append(f"{reason}\n")
         parts += ["| limit | value |", "| --- | ---: |"]
         parts += [f"| `{name}` | {getattr(limits, name):,} |" for name in names]
         parts.append("")
-    return _GENERATED + "\n".join(parts)
+    parts += ["## Of the wire\n", "For any server and client of the protocol library.\n"]
+    parts += ["| limit | value | |", "| --- | ---: | --- |"]
+    wire = importlib.import_module("convmem.protocol.limits")
+    for name, reason in _documented(Path(str(wire.__file__))):
+        parts.append(f"| `{name}` | {getattr(wire, name):,} | {reason} |")
+    return _GENERATED + "\n".join(parts) + "\n"
+
+
+def _documented(source: Path) -> Iterator[tuple[str, str]]:
+    """The assignments of a module, each with the text below it as one line."""
+    for statement, below in pairwise(ast.parse(source.read_bytes()).body):
+        match statement, below:
+            case (
+                ast.AnnAssign(target=ast.Name(id=name)),
+                ast.Expr(value=ast.Constant(value=str(text))),
+            ):
+                yield name, " ".join(text.split()).replace("``", "`")
 
 
 def _groups(source: Path) -> Iterator[tuple[str, list[str]]]:
-    """The assignments of a module under the comment that stands above them."""
+    """The assignments of a module, together with the comment that stands above them."""
     reason: list[str] = []
     names: list[str] = []
     with source.open("rb") as file:
@@ -98,7 +120,9 @@ def _groups(source: Path) -> Iterator[tuple[str, list[str]]]:
 
 
 def main() -> int:
-    folder = Path(sys.argv[1])
+    parser = argparse.ArgumentParser(description="Write the pages that follow from the code.")
+    parser.add_argument("folder", type=Path, help="where they go, as docs")
+    folder = parser.parse_args().folder
     for name, text in pages().items():
         (folder / name).write_text(text, encoding="utf-8", newline="\n")
     return 0

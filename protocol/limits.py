@@ -44,6 +44,15 @@ READ_BYTES: Final = 65_536
 STDERR_TAIL_BYTES: Final = 8_192
 """What a client keeps of a server's last words."""
 
+DESCRIPTION_CHARS_MAX: Final = 599
+"""Of a tool. Hosts cut at 2,048; a model reads every one of them in every turn."""
+
+PROPERTIES_MAX: Final = 16
+"""Of one object in a schema. A model fills in few of many."""
+
+DEPTH_MAX: Final = 3
+"""Objects inside each other in a schema: some hosts take no more."""
+
 COMPLETIONS_MAX: Final = 100
 """Values in one answer to ``completion/complete``: what the specification allows."""
 

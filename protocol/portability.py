@@ -9,14 +9,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from .limits import DEPTH_MAX, DESCRIPTION_CHARS_MAX, PROPERTIES_MAX
+
 NAME: Final = r"[a-z][a-z0-9_]{0,39}"
 """Of tools and properties: hosts put their own prefix before it and stop at 60 or 64."""
-
-DESCRIPTION_CHARS_MAX: Final = 599
-"""Of a tool. Hosts cut at 2,048; a model reads every one of them in every turn."""
-
-PROPERTIES_MAX: Final = 16
-DEPTH_MAX: Final = 3
 
 _TYPES: Final = ("string", "integer", "number", "boolean", "array", "object")
 _KEYWORDS: Final = frozenset(

@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return serve(
             Options(
                 data_dir=options.data_dir,
-                client_id=options.client_id,
+                client_id=options.client_id or _client_id_of_environment(),
                 allow_network=options.allow_network_fs,
                 exclusive=options.exclusive,
                 busy_timeout_ms=options.busy_timeout,
@@ -103,7 +103,6 @@ def _add_serve(commands: Commands) -> None:
         "--client-id",
         type=_client_id,
         metavar="NAME",
-        default=os.environ.get("CONVMEM_CLIENT_ID") or os.environ.get("MCP_CLIENT_ID"),
         help="who writes are attributed to, unless the host's name (or set CONVMEM_CLIENT_ID)",
     )
     serve.add_argument(
@@ -183,8 +182,21 @@ def _client_id(name: str) -> str:
     except UnicodeEncodeError:
         raise argparse.ArgumentTypeError(f"not Unicode: {name!r}") from None
     if size > CLIENT_ID_BYTES_MAX:
-        raise argparse.ArgumentTypeError(f"longer than {CLIENT_ID_BYTES_MAX} bytes: {name!r}")
+        start = name[:CLIENT_ID_BYTES_MAX]
+        raise argparse.ArgumentTypeError(f"longer than {CLIENT_ID_BYTES_MAX} bytes: {start!r}...")
     return name
+
+
+def _client_id_of_environment() -> str | None:
+    """The name set there, if it can be one: what is wrong with it must cost no host its server."""
+    for variable in ("CONVMEM_CLIENT_ID", "MCP_CLIENT_ID"):
+        if name := os.environ.get(variable):
+            try:
+                return _client_id(name)
+            except argparse.ArgumentTypeError as problem:
+                if sys.stderr:
+                    print(f"convmem: {variable} is not used: {problem}", file=sys.stderr)
+    return None
 
 
 def _milliseconds(text: str) -> int:

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from convmem.cli.launch import host_configuration, server_command
+from convmem.limits import DEMO_TIMEOUT_S
 from convmem.protocol import BlockingClient, ClientError
 
 SESSION = "demo"
 CONVERSATION = Path(__file__).with_name("demo.jsonl")
-_START_TIMEOUT_S = 30.0
 
 
 class DemoFailed(Exception):
@@ -44,7 +44,7 @@ def demo(data_dir: Path | None) -> int:
 
 def _write_and_kill(command: list[str]) -> list[dict[str, Any]]:
     """Write the conversation and kill the server at once; the messages as acknowledged."""
-    with BlockingClient(command, timeout_s=_START_TIMEOUT_S) as client:
+    with BlockingClient(command, timeout_s=DEMO_TIMEOUT_S) as client:
         print(f"1. Started a server, as a host would (process {client.pid}):")
         print(f"     {shlex.join(command)}")
         written = []
@@ -59,7 +59,7 @@ def _write_and_kill(command: list[str]) -> list[dict[str, Any]]:
 
 
 def _read_back(command: list[str], written: list[dict[str, Any]]) -> None:
-    with BlockingClient(command, timeout_s=_START_TIMEOUT_S) as client:
+    with BlockingClient(command, timeout_s=DEMO_TIMEOUT_S) as client:
         print(f"4. Started it again (process {client.pid}) and read the conversation back:\n")
         # The newest ones: a folder that is used again holds those of earlier runs as well.
         history = _call(

@@ -14,12 +14,10 @@ Nothing is read here: who connects is handed on as a transport.
 import asyncio
 import contextlib
 import os
-import secrets
 import socket
 import stat
 import struct
 import sys
-import tempfile
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -58,7 +56,7 @@ async def listen(directory: Path, on_guest: OnGuest, *, unix: bool = HAS_UNIX_SO
 
     Raises OSError where there is no place that is the user's own.
     """
-    token = "" if unix else secrets.token_hex(_TOKEN_BYTES)
+    token = "" if unix else os.urandom(_TOKEN_BYTES).hex()
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.closing(writer):
@@ -117,6 +115,8 @@ class SocketTransport:
 
 def _socket_path(directory: Path) -> Path:
     """Where the owner of a data directory listens: the same place for every owner of it."""
+    import tempfile  # takes milliseconds that a host's greeting need not wait for
+
     identity = directory.stat()
     name = f"{identity.st_dev:x}-{identity.st_ino:x}.sock"
     runtime = os.environ.get("XDG_RUNTIME_DIR")

@@ -15,7 +15,7 @@ was acknowledged by one owner is there with the next, because it is in the log.
 
 import asyncio
 import contextlib
-import platform
+import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
@@ -219,7 +219,7 @@ class SharedMemory:
 def _unavailable(refusal: Refusal) -> JsonObject:
     """The health of a store that cannot be asked."""
     error = {"code": refusal.code, "message": refusal.message, **refusal.details}
-    versions = {"convmem": __version__, "python": platform.python_version()}
+    versions = {"convmem": __version__, "python": sys.version.partition(" ")[0]}
     return {"status": "unavailable", "error": error, "versions": versions}
 
 

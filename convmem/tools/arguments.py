@@ -4,7 +4,7 @@ The JSON Schemas that hosts see, the checks, and the argument objects all follow
 """
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from convmem import limits
 from convmem.message import MemoryKind, MemoryTier, Role
@@ -134,7 +134,10 @@ class UpdateMessageArguments:
     ] = None
     clear: Annotated[
         tuple[Annotated[Clearable, Field("A field of metadata.")], ...] | None,
-        Field("Fields to put back to what they are when not given.", items_max=8),
+        Field(
+            "Fields to put back to what they are when not given.",
+            items_max=len(get_args(Clearable)),
+        ),
     ] = None
 
 

@@ -59,6 +59,15 @@ def test_the_folder_and_the_client_may_come_from_the_environment(tmp_path: Path)
         assert message["written_by"] == "desk"
 
 
+def test_a_name_that_cannot_be_one_costs_no_host_its_server(tmp_path: Path) -> None:
+    with client_of(tmp_path, CONVMEM_CLIENT_ID="x" * 129, MCP_CLIENT_ID="") as client:
+        call(client, "write_message", **MESSAGE)
+        (message,) = call(client, "read_messages", view="history", session_id="s")["messages"]
+        assert message["written_by"] == "convmem"  # as our client calls itself
+    (told,) = client.stderr_tail.splitlines()
+    assert told.startswith("convmem: CONVMEM_CLIENT_ID is not used: longer than 128 bytes")
+
+
 class TestAFolderThatCannotBeOpened:
     """The server lives, says what is wrong with every call, and works once it is mended."""
 
