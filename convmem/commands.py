@@ -11,7 +11,7 @@ from typing import assert_never
 from convmem import ids, operations, records
 from convmem.errors import Code, Refusal
 from convmem.limits import MESSAGE_ID_AHEAD_MS_MAX
-from convmem.message import Message, Metadata, targets
+from convmem.message import Message, Metadata, targets, without_links
 from convmem.operations import JsonObject, MessageCommand
 from convmem.records import Record
 from convmem.state import State
@@ -114,21 +114,32 @@ def _own(state: State, row: int) -> Settled:
 
 
 def _repeat(state: State, row: int, command: operations.WriteMessage) -> Settled:
-    """Writing a message again settles it, if it would change nothing."""
+    """Writing a message again settles it, if this is what it is, or was when it was written."""
     name = ids.to_text(state.messages.id(row))
     if state.messages.is_deleted(row):
         raise Refusal(Code.CONFLICT, f"message_id {name} was deleted", message_id=name)
     stored = state.message(row)
-    asked = (command.session_id, command.role, command.content, command.metadata)
-    if asked != (stored.session_id, stored.role, stored.content, stored.metadata):
+    if not (_asks_for(state, command, stored) or _asks_for(state, command, state.written(row))):
         raise Refusal(
             Code.CONFLICT,
-            f"message_id {name} is taken by another message, or by this one before it changed; "
-            "leave it out to have a new one",
+            f"message_id {name} is taken by another message, or by this one as it was before a "
+            "rebuild; read it, or leave the id out to have a new one",
             message_id=name,
             current_revision=stored.revision,
         )
     return Settled(_written(stored, created=False))
+
+
+def _asks_for(state: State, command: operations.WriteMessage, message: Message) -> bool:
+    """Whether a write leads to this message; a rebuild may have dropped links of it since."""
+
+    def is_gone(message_id: bytes) -> bool:
+        return state.messages.live_row(message_id) is None
+
+    asked = (command.session_id, command.role, command.content)
+    return asked == (message.session_id, message.role, message.content) and (
+        without_links(command.metadata, is_gone) == without_links(message.metadata, is_gone)
+    )
 
 
 def _update(state: State, command: operations.UpdateMessage, now_ms: int) -> Granted | Settled:

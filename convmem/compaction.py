@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from convmem.limits import EFFECT_KEPT_MS
-from convmem.message import Message
+from convmem.message import Message, without_links
 from convmem.records import ChangeEffect, GreatestId, PutMessage, Record
 from convmem.state import State
 
@@ -38,19 +38,16 @@ def live_records(state: State, dangling: frozenset[bytes], now_ms: int) -> Itera
     for row in state.live_rows():
         message = state.message(row)
         greatest = max(greatest, message.message_id)
-        yield PutMessage(_without(message, dangling) if dangling else message)
+        yield PutMessage(_without(message, dangling, now_ms) if dangling else message)
     if greatest != state.last_id:
         yield GreatestId(state.last_id)
     for (message_id, event), effect in state.effects.since(now_ms - EFFECT_KEPT_MS):
         yield ChangeEffect(message_id, event, effect.revision, effect.time_ms)
 
 
-def _without(message: Message, dangling: frozenset[bytes]) -> Message:
-    """The message without its links to nothing."""
-    metadata = message.metadata
-    relations = tuple(link for link in metadata.relations if link.message_id not in dangling)
-    sources = tuple(source for source in metadata.source_message_ids if source not in dangling)
-    if (relations, sources) == (metadata.relations, metadata.source_message_ids):
+def _without(message: Message, dangling: frozenset[bytes], now_ms: int) -> Message:
+    """The message without its links to nothing: changed, then, and of the next revision."""
+    kept = without_links(message.metadata, dangling.__contains__)
+    if kept == message.metadata:
         return message
-    kept = replace(metadata, relations=relations, source_message_ids=sources)
-    return replace(message, metadata=kept)
+    return replace(message, metadata=kept, revision=message.revision + 1, updated_at=now_ms)

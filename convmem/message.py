@@ -4,7 +4,8 @@ The tuples of words double as the stored codes: a word's place is its code in th
 at the end, never reorder, never remove.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 Role = Literal["user", "assistant", "system"]
@@ -67,3 +68,12 @@ def targets(metadata: Metadata) -> list[bytes]:
     """The ids of the messages that a message points to: its relations, then its sources."""
     related = [relation.message_id for relation in metadata.relations]
     return [*related, *metadata.source_message_ids]
+
+
+def without_links(metadata: Metadata, is_gone: Callable[[bytes], bool]) -> Metadata:
+    """The metadata without its relations and sources to messages that are gone."""
+    return replace(
+        metadata,
+        relations=tuple(link for link in metadata.relations if not is_gone(link.message_id)),
+        source_message_ids=tuple(id_ for id_ in metadata.source_message_ids if not is_gone(id_)),
+    )

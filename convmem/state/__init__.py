@@ -69,18 +69,25 @@ class State:
 
         Raises InvalidRecord if the log holds something else at the places that belong to it.
         """
-        record = self._read_record(self.messages.place(row))
-        if not isinstance(record, PutMessage):
-            raise InvalidRecord("the log holds another record where a message should be")
-        message = record.message
+        message = self.written(row)
         for place in self.patches.places(row):
             update = self._read_record(place)
             if not isinstance(update, UpdateMessage):
                 raise InvalidRecord("the log holds another record where an update should be")
             message = updated(message, update)
-        if message.message_id != self.messages.id(row):
-            raise InvalidRecord("the log holds another message where this one should be")
         return message
+
+    def written(self, row: int) -> Message:
+        """The message of a row as it was written, or as the last compaction left it.
+
+        Raises InvalidRecord if the log holds something else at that place.
+        """
+        record = self._read_record(self.messages.place(row))
+        if not isinstance(record, PutMessage):
+            raise InvalidRecord("the log holds another record where a message should be")
+        if record.message.message_id != self.messages.id(row):
+            raise InvalidRecord("the log holds another message where this one should be")
+        return record.message
 
     def live_rows(self, first: int = 0) -> Iterator[int]:
         """The rows of all messages that are there, from ``first`` on, oldest first."""

@@ -16,9 +16,12 @@ def links_of(message: Message) -> list[str]:
     return [*related, *metadata.get("source_message_ids", [])]
 
 
-def drop_dangling_links(model: Model) -> None:
+def drop_dangling_links(model: Model, now_ms: int) -> None:
     """What a rebuild does."""
     for message in model.values():
+        if any(link not in model for link in links_of(message)):
+            message["revision"] += 1
+            message["updated_at"] = now_ms
         metadata = message["metadata"]
         kept = {
             "relations": [

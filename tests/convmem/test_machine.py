@@ -143,7 +143,7 @@ class MemoryMachine(RuleBasedStateMachine):
         answer = self.host.call("rebuild_index")
         assert answer["live"] == len(self.model)
         assert answer["dropped_links"] == len(pointed_to - self.model.keys())
-        drop_dangling_links(self.model)
+        drop_dangling_links(self.model, self.host.clock.now_ms)
 
     # The steps.
 
@@ -191,8 +191,8 @@ class MemoryMachine(RuleBasedStateMachine):
         arguments = {
             name: message[name] for name in ("session_id", "content", "message_id", "metadata")
         }
-        if all(link in self.model for link in links_of(message)):
-            assert self.host.write(**arguments)["created"] is False
+        again = self.host.write(**arguments)
+        assert (again["created"], again["revision"]) == (False, message["revision"])
         arguments["content"] += "!"
         self.refused("CONFLICT", "write_message", role="user", **arguments)
 
@@ -230,6 +230,14 @@ class MemoryMachine(RuleBasedStateMachine):
         assert {item["message_id"]: item["depth"] for item in reply["related"]} == {
             id_: distance for id_, distance in related.items() if id_ in self.model
         }
+
+    @precondition(lambda self: self.model)
+    @rule(pick=picks)
+    def searching(self, pick: int) -> None:
+        message = self.picked(pick)
+        results = self.host.call("search_messages", query=message["content"], **WHOLE)["results"]
+        assert {result["message_id"] for result in results} <= self.model.keys()
+        assert message["message_id"] in [r["message_id"] for r in results if r["holds_query"]]
 
     @precondition(lambda self: self.model)
     @rule(pick=picks, order=st.sampled_from(["oldest_first", "newest_first"]))

@@ -142,6 +142,63 @@ class TestRepetition:
         assert refused.value.code == "CONFLICT"
         assert refused.value.told["current_revision"] == 1
 
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            {"content": "later"},
+            {"metadata": {"tags": ["b"], "importance": 9}},
+            {"clear": ["tags", "relations"]},
+        ],
+        ids=lambda changes: next(iter(changes)),
+    )
+    def test_the_same_message_again_is_known_though_it_changed_since(
+        self, host: Host, changes: dict[str, Any]
+    ) -> None:
+        link = {"type": "cites", "message_id": host.write()["message_id"]}
+        metadata = {"tags": ["a"], "relations": [link]}
+        same: dict[str, Any] = {"message_id": self.own_id, "metadata": metadata}
+        first = host.write(**same)
+        host.call("update_message", message_id=self.own_id, expected_revision=1, **changes)
+        (stored, _) = host.read("history", session_id="s")["messages"]
+        host.restart()
+        assert host.write(**same) == first | {"created": False, "revision": 2}
+        assert host.read("history", session_id="s")["messages"][0] == stored
+        host.call("rebuild_index")  # which keeps what a message is, not what it was
+        with pytest.raises(Refused, match=r"CONFLICT.*rebuild"):
+            host.write(**same)
+        assert host.read("history", session_id="s")["messages"][0] == stored
+
+    @pytest.mark.parametrize("rebuild", [False, True], ids=["dangling", "dropped"])
+    def test_the_same_message_again_is_known_though_its_links_are_gone(
+        self, host: Host, rebuild: bool
+    ) -> None:
+        target = host.write("target")["message_id"]
+        relation = {"type": "cites", "message_id": target}
+        metadata = {"relations": [relation], "source_message_ids": [target]}
+        same: dict[str, Any] = {"message_id": self.own_id, "metadata": metadata}
+        host.write(**same)
+        host.call("delete_message", message_id=target)
+        if rebuild:
+            assert host.call("rebuild_index")["dropped_links"] == 1
+        again = host.write(**same)
+        assert (again["created"], again["revision"]) == (False, 2 if rebuild else 1)
+        with pytest.raises(Refused, match="CONFLICT"):
+            host.write(**same | {"content": "other"})
+
+    def test_the_id_of_a_deleted_message_is_free_once_nothing_is_left_of_it(
+        self, host: Host
+    ) -> None:
+        host.write("gone", message_id=self.own_id)
+        host.write("of a greater id")
+        host.call("delete_message", message_id=self.own_id)
+        host.restart()
+        with pytest.raises(Refused, match=r"CONFLICT: .* was deleted"):
+            host.write("gone", message_id=self.own_id)
+        host.call("rebuild_index")
+        assert ids.from_text(self.own_id) not in b"".join(host.disk.files.values())
+        written = host.write("gone", message_id=self.own_id)
+        assert (written["created"], written["revision"]) == (True, 1)
+
     def test_an_id_far_in_the_future_is_refused(self, host: Host) -> None:
         ahead_ms = limits.MESSAGE_ID_AHEAD_MS_MAX
         allowed, refused = (

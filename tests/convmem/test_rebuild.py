@@ -62,6 +62,23 @@ class TestWhatCounts:
         }
         assert host.call("rebuild_index")["rebuilt"] is False
 
+    def test_a_message_that_loses_links_has_a_new_revision(self, host: Host) -> None:
+        """Of one revision there is one message: who read the old one must read again to change."""
+        gone = host.write()["message_id"]
+        source = host.write(metadata={"source_message_ids": [gone]})["message_id"]
+        host.write("no links")
+        host.call("delete_message", message_id=gone)
+        host.clock.now_ms += 1000
+        host.call("rebuild_index")
+        found = [(m["revision"], m["updated_at"] - m["timestamp"]) for m in messages(host)]
+        assert found == [(2, 1000), (1, 0)]
+        with pytest.raises(Refused) as refused:
+            update(host, source, 1, content="never")
+        assert refused.value.told["current_revision"] == 2
+        assert update(host, source, 2, content="now")["revision"] == 3
+        host.restart()
+        assert messages(host)[0]["content"] == "now"
+
     @pytest.mark.parametrize("field", ["relations", "source_message_ids"])
     def test_a_link_that_was_replaced_is_none(self, host: Host, field: str) -> None:
         one, two = (host.write()["message_id"] for _ in range(2))
