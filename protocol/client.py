@@ -37,13 +37,16 @@ from .limits import (
     REQUEST_TIMEOUT_S,
     TERMINATE_TIMEOUT_S,
 )
-from .message import Notification
+from .message import Notification, well_formed
 from .transport import Transport
 
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """The outcome of a call. ``is_error`` is a failure that the tool itself reports."""
+    """The outcome of a call. ``is_error`` is a failure that the tool itself reports.
+
+    ``text`` is fit to be printed: what is not Unicode is U+FFFD there. ``raw`` is as it came.
+    """
 
     text: str
     structured: Mapping[str, object] | None
@@ -183,7 +186,7 @@ class Client:
         text = "\n".join(str(each.get("text", "")) for each in blocks if each.get("type") == "text")
         structured = raw.get("structuredContent")
         return ToolResult(
-            text,
+            well_formed(text),
             structured if isinstance(structured, Mapping) else None,
             raw.get("isError") is True,
             raw,

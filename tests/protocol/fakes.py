@@ -188,6 +188,15 @@ def reporting() -> None:
     silent()
 
 
+def lavish() -> None:
+    """Answers with a line longer than any server of ours may send, not all of it UTF-8."""
+    greet()
+    text = b"z" * 17_000_000 + b"\xff"
+    content = b'{"content":[{"type":"text","text":"%b"}]}' % text
+    say(b'{"jsonrpc":"2.0","id":%d,"result":%b}\n' % (heard()["id"], content))
+    silent()
+
+
 def failing() -> None:
     greet()
     error = {"code": -32602, "message": "Unknown tool", "data": {"name": "x"}}
@@ -207,9 +216,10 @@ def dying() -> None:
 def chatty() -> None:
     """Fills stderr, which only a client that drains it survives."""
     greet()
-    sys.stderr.write("y" * 1_000_000)
-    sys.stderr.flush()
-    echo()
+    while True:
+        sys.stderr.write("y" * 100)
+        sys.stderr.flush()
+        answer(heard()["id"], {})
 
 
 def wordless() -> None:

@@ -265,10 +265,19 @@ def test_a_killed_server_is_gone() -> None:
 
 def test_stderr_is_drained() -> None:
     async def scenario(client: Client) -> None:
-        await client.request("x")
-        assert set(client.stderr_tail) <= {"y"}
+        for _ in range(100):
+            await asyncio.gather(*(client.request("x") for _ in range(100)))
+        assert set(client.stderr_tail) == {"y"}
 
     meet(fake("chatty"), scenario)
+
+
+def test_an_answer_may_be_long_and_not_quite_unicode() -> None:
+    async def scenario(client: Client) -> None:
+        result = await client.call_tool("x", {})
+        assert result.text == "z" * 17_000_000 + "\ufffd"
+
+    meet(fake("lavish"), scenario)
 
 
 @pytest.mark.parametrize(
