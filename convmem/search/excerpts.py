@@ -5,8 +5,8 @@ holds the most of them.
 """
 
 import re
-from collections.abc import Iterator, Mapping
-from itertools import pairwise
+from collections.abc import Mapping
+from math import fsum
 
 from convmem.search.characters import words_of
 from convmem.search.lexicon import Lexicon
@@ -32,16 +32,21 @@ def telling_terms(
 
 def best_place(text: str, needle: str, worth: Mapping[str, float]) -> int:
     """The offset of the best match in a text, in code points; 0 where there is none."""
+    if not needle:
+        return 0
     folded = fold(text)
     whole = re.search(r"\s+".join(map(re.escape, needle.split(" "))), folded)
     if whole is not None:
         return original_offset(text, whole.start())
+    signs = [term for term in worth if not words_of(term)]
     best, best_worth, start = 0, 0.0, 0
     for segment in segments(folded):
-        found = {term: worth[term] for term in _terms(segment) if term in worth}
-        if sum(found.values()) > best_worth:
-            best_worth = sum(found.values())
-            best = start + segment.find(max(found, key=lambda term: found[term]))
+        found = worth.keys() & words_of(segment)
+        found |= {term for term in signs if term in segment}
+        found_worth = fsum(worth[term] for term in found)  # exact, so that no order counts
+        if found_worth > best_worth:
+            best_worth = found_worth
+            best = start + segment.find(max(found, key=lambda term: (worth[term], term)))
         start += len(segment)
     return original_offset(text, best)
 
@@ -56,9 +61,3 @@ def excerpt(text: str, place: int, bytes_max: int) -> tuple[str, int]:
     start = min(start, len(text) - len(tail))
     shown = text[start : start + bytes_max].encode()[:bytes_max].decode(errors="ignore")
     return shown, len(text[:start].encode())
-
-
-def _terms(segment: str) -> Iterator[str]:
-    yield from words_of(segment)
-    yield from segment
-    yield from map("".join, pairwise(segment))

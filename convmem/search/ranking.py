@@ -24,8 +24,10 @@ from convmem.search.query import Query
 from convmem.search.scoring import Scored, Scores
 from convmem.search.text import flat
 
-# Texts read to see whether they hold the needle, the best candidates first: some 15 ms.
+# Texts read to see whether they hold the needle, the best candidates first: some 15 ms; of very
+# long ones, some 150 ms.
 READ_MAX = 1000
+READ_BYTES_MAX = 1 << 23
 
 Rows = NDArray[np.integer[Any]]
 
@@ -133,7 +135,9 @@ class Ranker:
         """
         if not query.needle or substrings.is_settled(query):
             return rows, np.zeros(0, np.intp)
-        best = self._best(rows, context, READ_MAX).tolist()
+        first = self._best(rows, context, READ_MAX)
+        ends = self.columns.content_bytes[first].cumsum(dtype=np.int64)
+        best = first[: 1 + int(ends.searchsorted(READ_BYTES_MAX))].tolist()
         holding: list[int] = []
         read = 0
         while read < len(best) and len(holding) < limit:

@@ -14,7 +14,6 @@ space, else between two characters of a script that has no spaces; never within 
 import re
 import unicodedata
 from functools import lru_cache
-from itertools import accumulate, pairwise
 
 from convmem.search.characters import UNSPACED
 
@@ -22,6 +21,9 @@ from convmem.search.characters import UNSPACED
 # shorter pieces lose what belongs together, longer ones let long messages win by their length.
 WHOLE_CHARS_MAX = 390
 SEGMENT_CHARS_MAX = 300
+
+# Characters folded at once on the way to an offset.
+_STRIDE = 4096
 
 _SEGMENT = re.compile(
     rf"""
@@ -56,10 +58,18 @@ def original_offset(text: str, offset: int) -> int:
     """Where in a text begins what stands at an offset of its folded form, in code points."""
     if text.isascii():
         return offset
-    starts = [place for place, char in enumerate(text) if not _continues(char)]
-    pieces = (text[first:last] for first, last in pairwise([*starts, len(text)]))
-    ends = accumulate(len(fold(piece)) for piece in pieces)
-    return next((start for start, end in zip(starts, ends, strict=True) if offset < end), len(text))
+    start = 0
+    for step in (_STRIDE, 1):  # a long way in long steps, then the rest
+        while start < len(text):
+            end = start + step
+            while end < len(text) and _continues(text[end]):
+                end += 1
+            length = len(fold(text[start:end]))
+            if offset < length:
+                break
+            offset -= length
+            start = end
+    return min(start, len(text))
 
 
 @lru_cache(maxsize=1 << 14)
