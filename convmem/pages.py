@@ -69,9 +69,13 @@ def add_message(page: Page[JsonObject], message: Message) -> bool:
     return page.add_detailed(lambda detail: message_item(message, detail))
 
 
+# Made once: ``json.dumps`` makes one for each call, which takes longer than a small item.
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
+
 def json_bytes(value: object) -> int:
     """Size of a value as compact JSON text in UTF-8, with the comma that follows it."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    text = _ENCODER.encode(value)
     return (len(text) if text.isascii() else len(text.encode())) + 1
 
 
