@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,14 @@ def main() -> int:
     parser.add_argument("--data-dir", type=Path)
     parser.add_argument("--limit", type=int, help="messages to load, all unless given")
     options = parser.parse_args()
-    turns = list(_turns(options.corpus))[: options.limit]
+    if options.limit is not None and options.limit < 1:
+        parser.error(f"--limit: {options.limit} messages are nothing to load")
+    try:
+        turns = list(islice(_turns(options.corpus), options.limit))
+    except (OSError, EOFError, ValueError) as problem:
+        parser.error(f"{options.corpus}: {problem}")
+    if not any(turn.content for turn in turns):
+        parser.error(f"{options.corpus}: there is no text in it")
     with tempfile.TemporaryDirectory(prefix="convmem-load-") as folder:
         return load(turns, options.data_dir or Path(folder))
 
@@ -82,8 +90,12 @@ def _turns(corpus: Path) -> Iterator[Turn]:
         if corpus.suffix == ".gz"
         else open(corpus, encoding="utf-8") as lines
     ):
-        for line in lines:
-            yield from _turns_of(json.loads(line))
+        for number, line in enumerate(lines, start=1):
+            try:
+                yield from _turns_of(json.loads(line))
+            except (ValueError, TypeError, KeyError) as problem:
+                reason = f"line {number} is no message or conversation: {problem!r}"
+                raise ValueError(reason) from problem
 
 
 def _turns_of(item: dict[str, Any]) -> Iterator[Turn]:
