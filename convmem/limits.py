@@ -1,7 +1,8 @@
 """Every limit of the domain, once, each with its reason.
 
 Sizes are UTF-8 bytes unless the name says otherwise. The limits of a wire line belong to
-the protocol library and those of a log frame to the storage library.
+the protocol library and those of a log frame to the storage library. What only tunes a
+calculation (how a search works through its postings) stands beside it.
 """
 
 # One message: a long answer or a pasted file fits; a log frame (2 MiB) holds it with its metadata.
@@ -60,9 +61,14 @@ FILTERS_BYTES_MAX = 1024
 # take some 40 s, and hosts give a call a minute.
 INDEX_WAIT_S = 50.0
 
+# Ids since the last snapshot that are found through a dict. An entry takes some 120 bytes and
+# settling them a sort: this many are 8 MB.
+IDS_UNSETTLED_MAX = 65_536
+
 # How long a call waits for the owner of a store that is busy, does not answer, or just ended and
 # has no successor yet. Hosts give a call a minute; a model should hear sooner.
 BUSY_TIMEOUT_MS = 5000
+BUSY_TIMEOUT_MS_MAX = 24 * 3600 * 1000
 # What an owner may take to give a sign of life, however short a call's patience is.
 SILENCE_MS_MIN = 1000
 
@@ -82,11 +88,20 @@ GUEST_FLUSH_S = 0.3
 # Guests of one store. More processes than a person has hosts.
 GUESTS_MAX = 256
 
+# How long `convmem call` waits for any server's answer: first starts may download what they run.
+CALL_TIMEOUT_S = 60.0
+CALL_TIMEOUT_S_MAX = 24 * 3600.0
+
 # For every answer to the demo, on a machine that has other things to do.
 DEMO_TIMEOUT_S = 30.0
 
 # What a person types to be reminded of something.
 TOPIC_BYTES_MAX = 1024
+
+# An unknown session's name is compared with those of the newest sessions: some 20 ms. A few near
+# ones are told.
+SESSIONS_COMPARED_MAX = 1000
+NEAR_SESSIONS_MAX = 5
 
 # The view around a message: a glance, not a transcript.
 NEIGHBOURS_DEFAULT = 3

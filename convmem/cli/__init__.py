@@ -9,18 +9,22 @@ import argparse
 import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
 from convmem import __version__
-from convmem.limits import BUSY_TIMEOUT_MS, CLIENT_ID_BYTES_MAX
+from convmem.limits import (
+    BUSY_TIMEOUT_MS,
+    BUSY_TIMEOUT_MS_MAX,
+    CALL_TIMEOUT_S,
+    CALL_TIMEOUT_S_MAX,
+    CLIENT_ID_BYTES_MAX,
+)
 
 USAGE = 2
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
-
-_DIGITS_MAX = 9
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -112,7 +116,7 @@ def _add_serve(commands: Commands) -> None:
     )
     serve.add_argument(
         "--busy-timeout",
-        type=_milliseconds,
+        type=_whole_number(BUSY_TIMEOUT_MS_MAX),
         metavar="MS",
         default=BUSY_TIMEOUT_MS,
         help="how long a call waits for an owner that is busy or gone (%(default)s; 0: not at all)",
@@ -145,7 +149,10 @@ def _add_check_and_repair(commands: Commands) -> None:
     giving_up = repair.add_mutually_exclusive_group(required=True)
     giving_up.add_argument("--skip", action="store_true", help="give up only what does not verify")
     giving_up.add_argument(
-        "--cut-at", type=int, metavar="BYTE", help="give up everything from this byte on"
+        "--cut-at",
+        type=_whole_number(sys.maxsize),
+        metavar="BYTE",
+        help="give up everything from this byte on",
     )
 
 
@@ -163,7 +170,13 @@ def _add_tools_and_call(commands: Commands) -> None:
     call.add_argument("tool", metavar="TOOL")
     call.add_argument("arguments", metavar="JSON", nargs="?", default="{}")
     for command in (tools, call):
-        command.add_argument("--timeout", type=float, default=60.0, metavar="S")
+        command.add_argument(
+            "--timeout",
+            type=_seconds,
+            default=CALL_TIMEOUT_S,
+            metavar="S",
+            help="how long an answer may take (%(default)s)",
+        )
 
 
 def _add_data_dir(command: argparse.ArgumentParser, meaning: str) -> None:
@@ -199,10 +212,27 @@ def _client_id_of_environment() -> str | None:
     return None
 
 
-def _milliseconds(text: str) -> int:
-    if not text.isdecimal() or len(text) > _DIGITS_MAX:
-        raise argparse.ArgumentTypeError(f"not a number of milliseconds: {text!r}")
-    return int(text)
+def _whole_number(most: int) -> Callable[[str], int]:
+    """A parser of the whole numbers from 0 to ``most``."""
+
+    def whole_number(text: str) -> int:
+        if not text.isdecimal() or len(text) > len(str(most)) or int(text) > most:
+            raise argparse.ArgumentTypeError(f"not a whole number from 0 to {most}: {text!r}")
+        return int(text)
+
+    return whole_number
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= CALL_TIMEOUT_S_MAX:  # nor is it NaN
+        raise argparse.ArgumentTypeError(
+            f"not a number of seconds above 0, {CALL_TIMEOUT_S_MAX:.0f} at most: {text!r}"
+        )
+    return seconds
 
 
 def _directory(text: str) -> Path:

@@ -9,10 +9,10 @@ are settled when they have become many.
 import numpy as np
 from numpy.typing import NDArray
 
+from convmem.limits import IDS_UNSETTLED_MAX
+
 Halves = NDArray[np.uint64]
 
-# A dict entry costs some 120 bytes, settling a sort: this many are 8 MB.
-_RECENT_MAX = 65_536
 _HALF_BYTES = 8
 
 
@@ -36,7 +36,7 @@ class IdTable:
     @property
     def is_crowded(self) -> bool:
         """Whether it is time to ``settle``."""
-        return len(self._recent) > _RECENT_MAX
+        return len(self._recent) > IDS_UNSETTLED_MAX
 
     def settle(self, high: Halves, low: Halves) -> None:
         """Make every row findable by search, and forget the dict."""

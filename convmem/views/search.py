@@ -9,7 +9,12 @@ from typing import assert_never
 
 from convmem.errors import Code, Refusal
 from convmem.indexer import document_of
-from convmem.limits import EXCERPT_BYTES, FILTERS_BYTES_MAX
+from convmem.limits import (
+    EXCERPT_BYTES,
+    FILTERS_BYTES_MAX,
+    NEAR_SESSIONS_MAX,
+    SESSIONS_COMPARED_MAX,
+)
 from convmem.message import Message
 from convmem.operations import JsonObject, SearchMessages
 from convmem.pages import Detail, Page, json_bytes, message_item
@@ -29,9 +34,6 @@ _FILTERS = (
     "since",
     "until",
 )
-_NEAR_SESSIONS_MAX = 5
-# Names compared with an unknown one, the newest sessions first: some 20 ms.
-_SESSIONS_COMPARED_MAX = 1000
 _DECIMALS = 4
 
 
@@ -168,7 +170,7 @@ def _short_item(message: Message) -> JsonObject:
 def _near_sessions(state: State, unknown: str) -> list[str]:
     """The names of sessions that are spelled much like an unknown one."""
     live = live_messages(state.messages, len(state.sessions))
-    newest = live.nonzero()[0][::-1][:_SESSIONS_COMPARED_MAX].tolist()
+    newest = live.nonzero()[0][::-1][:SESSIONS_COMPARED_MAX].tolist()
     names = {state.sessions.name(session).casefold(): session for session in reversed(newest)}
-    near = difflib.get_close_matches(unknown.casefold(), names, _NEAR_SESSIONS_MAX)
+    near = difflib.get_close_matches(unknown.casefold(), names, NEAR_SESSIONS_MAX)
     return [state.sessions.name(names[name]) for name in near]

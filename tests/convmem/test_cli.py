@@ -84,6 +84,14 @@ def test_tools_lists_every_tool_with_its_arguments(tmp_path: Path) -> None:
         (["tools"], "after --"),
         (["call", "x", "{not json", "--", "true"], "not JSON"),
         (["call", "x", "[1]", "--", "true"], "not a JSON object"),
+        (["repair", "--data-dir", "d", "--cut-at", "-5"], "not a whole number from 0"),
+        (["repair", "--data-dir", "d", "--cut-at", "1e3"], "not a whole number from 0"),
+        (["serve", "--data-dir", "d", "--busy-timeout", "-1"], "to 86400000: '-1'"),
+        (["serve", "--data-dir", "d", "--busy-timeout", "86400001"], "to 86400000: '86400001'"),
+        (["tools", "--timeout", "0", "--", "true"], "seconds above 0"),
+        (["tools", "--timeout", "nan", "--", "true"], "seconds above 0"),
+        (["call", "x", "--timeout", "86401", "--", "true"], "seconds above 0"),
+        (["call", "x", "--timeout", "soon", "--", "true"], "seconds above 0"),
     ],
 )
 def test_wrong_usage_says_what_is_right(arguments: list[str], told: str) -> None:

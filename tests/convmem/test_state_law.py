@@ -132,7 +132,7 @@ def folded(records: Iterable[Record], log: Log | None = None, onto: State | None
     """The state after the records, which are appended to the log that it reads from."""
     log = log or Log()
     state = onto or State(log.read)
-    with patch("convmem.state.id_table._RECENT_MAX", SETTLED_AFTER):
+    with patch("convmem.state.id_table.IDS_UNSETTLED_MAX", SETTLED_AFTER):
         for record in records:
             state.apply(record, log.append(record))
     return state
