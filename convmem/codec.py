@@ -1,4 +1,4 @@
-"""Records to bytes and back: the payloads that the log frames carry.
+"""Records to bytes and back: the payloads that the log frames carry. Facts: ``fact_codec``.
 
     put      := head session tool_call_id writer tag* relation* source* summary content
     head     := id: 16 bytes            timestamp: i64          updated_at: i64
@@ -29,34 +29,27 @@ their place in ``convmem.message``. Record types and mask bits are never reused.
 
 import struct
 from collections.abc import Callable, Mapping
-from enum import IntEnum
 from functools import lru_cache
 from typing import Any, assert_never
 
-from convmem import limits
+from convmem import fact_codec, limits
 from convmem.errors import InvalidRecord
 from convmem.ids import ID_BYTES
 from convmem.message import KINDS, NO_METADATA, ROLES, TIERS, Message, Metadata, Relation
+from convmem.record_types import RecordType
 from convmem.records import (
     CHANGEABLE,
     ChangeEffect,
+    DeleteFact,
     DeleteMessage,
+    GreatestFactRevision,
     GreatestId,
     PutMessage,
     Record,
+    RefuseFact,
+    SetFact,
     UpdateMessage,
 )
-
-
-class RecordType(IntEnum):
-    """The type byte of a frame or batch item, as the log carries it."""
-
-    PUT_MESSAGE = 1
-    UPDATE_MESSAGE = 2
-    DELETE_MESSAGE = 3
-    GREATEST_ID = 9  # 4 to 6 are the log's own; 7, 8 and 10 are kept for facts
-    CHANGE_EFFECT = 11
-
 
 KNOWN_TYPES = frozenset(RecordType)
 
@@ -87,6 +80,8 @@ def encode(record: Record) -> tuple[RecordType, bytes]:
             return RecordType.GREATEST_ID, message_id
         case ChangeEffect(message_id, event, revision, time_ms):
             return RecordType.CHANGE_EFFECT, _DELETE.pack(message_id, time_ms, revision, event)
+        case SetFact() | DeleteFact() | RefuseFact() | GreatestFactRevision():
+            return fact_codec.encode(record)
         case _:
             assert_never(record)
 
@@ -94,8 +89,10 @@ def encode(record: Record) -> tuple[RecordType, bytes]:
 def decode(record_type: int, payload: bytes) -> Record:
     """The record of a payload. Raises InvalidRecord where the bytes cannot be one."""
     try:
-        return _DECODE[record_type](payload)
-    except (struct.error, IndexError, UnicodeDecodeError) as error:
+        if record_type in _DECODE:
+            return _DECODE[record_type](payload)
+        return fact_codec.decode(RecordType(record_type), payload)
+    except (struct.error, IndexError, UnicodeDecodeError, ValueError) as error:
         raise InvalidRecord(f"record of type {record_type}: {error}") from error
 
 

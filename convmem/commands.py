@@ -12,22 +12,35 @@ from convmem import ids, operations, records
 from convmem.errors import Code, Refusal
 from convmem.limits import MESSAGE_ID_AHEAD_MS_MAX
 from convmem.message import Message, Metadata, targets, without_links
-from convmem.operations import JsonObject, MessageCommand
-from convmem.records import Record
+from convmem.operations import JsonObject, MessageCommand, WriteCommand
+from convmem.records import FactEvent, MessageRecord
 from convmem.state import State
 
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """What to make durable, and what to answer then."""
+    """What to make durable, and what to answer then: a refusal too may be worth a record."""
 
-    record: Record
-    answer: JsonObject
+    record: MessageRecord | FactEvent
+    answer: JsonObject | Refusal
 
     @property
-    def message_id(self) -> bytes:
-        """The message that the record is about; of a write, the id that it was given."""
+    def message_id(self) -> bytes | None:
+        """The message that the record is about, None for a fact."""
         match self.record:
+            case records.PutMessage(message):
+                return message.message_id
+            case records.SetFact() | records.DeleteFact() | records.RefuseFact():
+                return None
+            case record:
+                return record.message_id
+
+    @property
+    def given_id(self) -> bytes:
+        """The id that was given out for it, or one that was before."""
+        match self.record:
+            case records.SetFact() | records.DeleteFact() | records.RefuseFact() as record:
+                return record.event_id
             case records.PutMessage(message):
                 return message.message_id
             case record:
@@ -41,8 +54,8 @@ class Settled:
     answer: JsonObject
 
 
-def touched_ids(command: MessageCommand) -> frozenset[bytes]:
-    """The message ids that a decision on the command depends on.
+def touched(command: WriteCommand) -> frozenset[bytes | str]:
+    """The message ids and the keys of facts that a decision on the command depends on.
 
     Two commands that share one are never decided on the same state.
     """
@@ -55,6 +68,8 @@ def touched_ids(command: MessageCommand) -> frozenset[bytes]:
             return frozenset([command.message_id, *linked])
         case operations.DeleteMessage():
             return frozenset([command.message_id])
+        case operations.SetFact() | operations.DeleteFact():
+            return frozenset([command.key])
         case _:
             assert_never(command)
 

@@ -10,26 +10,35 @@ from dataclasses import dataclass, replace
 
 from convmem.limits import EFFECT_KEPT_MS
 from convmem.message import Message, without_links
-from convmem.records import ChangeEffect, GreatestId, PutMessage, Record
+from convmem.records import (
+    ChangeEffect,
+    DeleteFact,
+    FactEvent,
+    GreatestFactRevision,
+    GreatestId,
+    PutMessage,
+    Record,
+)
 from convmem.state import State
 
 
 @dataclass(frozen=True, slots=True)
 class Dead:
-    """What in a log no longer counts: messages, updates of messages, links to nothing."""
+    """What in a log no longer counts: messages, their updates, links to nothing, purged facts."""
 
     deleted: int
     updated: int
     dangling: frozenset[bytes]
+    purges: int
 
     def __bool__(self) -> bool:
-        return bool(self.deleted or self.updated or self.dangling)
+        return bool(self.deleted or self.updated or self.dangling or self.purges)
 
 
 def dead(state: State) -> Dead:
     """What a compaction of the state would drop or fold."""
     gone = (target for target in state.links.targets() if state.messages.live_row(target) is None)
-    return Dead(state.messages.deleted, len(state.patches), frozenset(gone))
+    return Dead(state.messages.deleted, len(state.patches), frozenset(gone), state.facts.purges)
 
 
 def live_records(state: State, dangling: frozenset[bytes], now_ms: int) -> Iterator[Record]:
@@ -39,10 +48,24 @@ def live_records(state: State, dangling: frozenset[bytes], now_ms: int) -> Itera
         message = state.message(row)
         greatest = max(greatest, message.message_id)
         yield PutMessage(_without(message, dangling, now_ms) if dangling else message)
+    for record in _fact_records(state):
+        greatest = max(greatest, record.event_id)
+        yield record
+    if state.facts.revision_floor:
+        yield GreatestFactRevision(state.facts.revision_floor)
     if greatest != state.last_id:
         yield GreatestId(state.last_id)
     for (message_id, event), effect in state.effects.since(now_ms - EFFECT_KEPT_MS):
         yield ChangeEffect(message_id, event, effect.revision, effect.time_ms)
+
+
+def _fact_records(state: State) -> Iterator[FactEvent]:
+    """What happened to each key, in order. Of a purge nothing is kept, not even that it was."""
+    for history in state.facts:
+        for event in history.events:
+            record = state.fact_event(event)
+            if not (isinstance(record, DeleteFact) and record.purge):
+                yield record
 
 
 def _without(message: Message, dangling: frozenset[bytes], now_ms: int) -> Message:

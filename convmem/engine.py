@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from convmem import codec
-from convmem.commands import Granted, Settled, touched_ids
+from convmem.commands import Granted, Settled, touched
 from convmem.errors import Code, Refusal
 from convmem.index_thread import IndexThread
 from convmem.ledger import Ledger
@@ -26,10 +26,11 @@ from convmem.memory import Change, OnChange, OnProgress
 from convmem.operations import (
     Command,
     JsonObject,
-    MessageCommand,
     Query,
     RebuildIndex,
+    SearchFacts,
     SearchMessages,
+    WriteCommand,
 )
 from convmem.storage import BATCH_BYTES_MAX, Record, batch_record_bytes
 
@@ -50,8 +51,10 @@ class _Waiting:
             text = "the store is busy being rebuilt, or its disk is slow; nothing was written"
             self.fail(Refusal(Code.BUSY, f"{text}. Try again in a while"))
 
-    def succeed(self, answer: JsonObject) -> None:
-        if not self.answer.done():
+    def succeed(self, answer: JsonObject | Refusal) -> None:
+        if isinstance(answer, Refusal):
+            self.fail(answer)
+        elif not self.answer.done():
             self.answer.set_result(answer)
 
     def fail(self, error: Exception) -> None:
@@ -132,7 +135,7 @@ class Engine:
     async def query(self, query: Query) -> JsonObject:
         """Answer a query from the state as last applied. Raises Refusal."""
         self._refuse_closed()
-        if isinstance(query, SearchMessages):
+        if isinstance(query, SearchMessages | SearchFacts):
             await self._index_thread.done_in_time()
             self._refuse_closed()
         return self._ledger.answer(query)
@@ -235,7 +238,8 @@ class Engine:
             entries = await loop.run_in_executor(self._writer, self._ledger.append, records)
             for write, entry in zip(batch, entries, strict=True):
                 self._ledger.apply(write.granted.record, entry)
-                self._tell(write.granted.message_id)
+                if write.granted.message_id is not None:
+                    self._tell(write.granted.message_id)
         except Exception as error:
             for write in batch:
                 write.waiting.fail(error)
@@ -256,13 +260,13 @@ class Engine:
         """
         batch: list[_Write] = []
         batch_bytes = 0
-        touched: set[bytes] = set()
+        depended_on: set[bytes | str] = set()
         while self._waiting:
             command = self._waiting[0].command
             if isinstance(command, RebuildIndex):
                 break
-            needed = touched_ids(command)
-            if not touched.isdisjoint(needed):
+            needed = touched(command)
+            if not depended_on.isdisjoint(needed):
                 break
             write = self._decide(self._waiting[0], command)
             if write is not None:
@@ -271,11 +275,11 @@ class Engine:
                     break
                 write.waiting.is_begun = True
                 batch.append(write)
-                touched |= needed | {write.granted.message_id}
+                depended_on |= needed | {write.granted.given_id}
             self._waiting.popleft()
         return batch
 
-    def _decide(self, waiting: _Waiting, command: MessageCommand) -> _Write | None:
+    def _decide(self, waiting: _Waiting, command: WriteCommand) -> _Write | None:
         """Decide a command, and answer it at once where nothing has to be written."""
         if waiting.answer.done():  # cancelled before it was begun
             return None

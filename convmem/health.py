@@ -31,6 +31,7 @@ def health(
         "messages": len(state.messages) - state.messages.deleted,
         "deleted": state.messages.deleted,
         "sessions": int(numpy.count_nonzero(live_messages(state.messages, len(state.sessions)))),
+        "facts": state.facts.live,
         "store": {
             "directory": directory,
             "store_id": ids.to_text(store.store_id),

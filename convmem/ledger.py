@@ -14,10 +14,19 @@ from pathlib import Path
 from convmem import codec, compaction, host, ids, views
 from convmem.commands import Granted, Settled, decide
 from convmem.errors import Code, InvalidRecord, Refusal
+from convmem.fact_commands import decide_fact
 from convmem.health import health
 from convmem.in_use import in_use
 from convmem.indexer import Indexer
-from convmem.operations import JsonObject, MessageCommand, Query, ReadHealth, SearchMessages
+from convmem.operations import (
+    FactCommand,
+    JsonObject,
+    Query,
+    ReadHealth,
+    SearchFacts,
+    SearchMessages,
+    WriteCommand,
+)
 from convmem.records import Place, Record
 from convmem.replica import Replica
 from convmem.state import State
@@ -71,7 +80,7 @@ class Ledger:
         self.last_error: str | None = None  # of work that nobody waits for, as snapshots
         self._last_id = self._state.last_id  # and of every id given out since
 
-    def decide(self, command: MessageCommand) -> Granted | Settled:
+    def decide(self, command: WriteCommand) -> Granted | Settled:
         """What a command leads to. Raises Refusal."""
         self._refuse_diverged()
         now_ms = self._environment.now_ms()
@@ -81,9 +90,12 @@ class Ledger:
             return ids.successor(self._last_id, now_ms, random)
 
         with _refusals():
-            decided = decide(self._state, command, now_ms, new_id)
+            if isinstance(command, FactCommand):
+                decided = decide_fact(self._state, command, now_ms, new_id)
+            else:
+                decided = decide(self._state, command, now_ms, new_id)
         if isinstance(decided, Granted):
-            self._last_id = max(self._last_id, decided.message_id)
+            self._last_id = max(self._last_id, decided.given_id)
         return decided
 
     def append(self, records: Sequence[LogRecord]) -> list[Entry]:
@@ -130,6 +142,8 @@ class Ledger:
                 )
             if isinstance(query, SearchMessages):
                 return self._search(query)
+            if isinstance(query, SearchFacts):
+                return self._search_facts(query)
             return views.answer(self._state, query)
 
     def _search(self, query: SearchMessages) -> JsonObject:
@@ -141,17 +155,32 @@ class Ledger:
         answer = views.search(self._state, indexer.index, query)
         return answer | ({"unreadable": indexer.unreadable} if indexer.unreadable else {})
 
+    def _search_facts(self, query: SearchFacts) -> JsonObject:
+        index = self._replica.fact_index
+        if index.backlog:
+            index.catch_up()()
+        if index.failure is not None:
+            raise Refusal(Code.STORE_FAILED, index.failure)
+        return views.search_facts(self._state, index, query)
+
     @property
     def is_index_far_behind(self) -> bool:
         """Whether so much is not indexed that a search should not do it on its way."""
-        return self._indexer.is_far_behind
+        return self._indexer.is_far_behind or self._replica.fact_index.is_far_behind
 
     def catch_up(self) -> Callable[[], None]:
         """Note what is not indexed; what is returned indexes it, in any thread, one at a time.
 
         It blocks and does not raise.
         """
-        return self._indexer.catch_up()
+        indexes = (self._indexer, self._replica.fact_index)
+        works = [index.catch_up() for index in indexes if index.backlog]
+
+        def work() -> None:
+            for each in works:
+                each()
+
+        return work
 
     def stop_indexing(self) -> None:
         """Have the thread that catches up end soon."""

@@ -95,6 +95,14 @@ CALL_TIMEOUT_S_MAX = 24 * 3600.0
 # For every answer to the demo, on a machine that has other things to do.
 DEMO_TIMEOUT_S = 30.0
 
+# A fact is a name and a short text: what is longer is a message.
+FACT_KEY_BYTES_MAX = 256
+FACT_VALUE_BYTES_MAX = 64 << 10
+FACTS_FOUND_DEFAULT = 5
+FACTS_FOUND_MAX = 100
+# What happened to a key last, as memory_get shows it beside the value.
+FACT_EVENTS_SHOWN = 20
+
 # What a person types to be reminded of something.
 TOPIC_BYTES_MAX = 1024
 

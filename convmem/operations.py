@@ -156,11 +156,85 @@ class SearchMessages:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SetFact:
+    """Give a key a value, if what is there is as expected.
+
+    ``require_absent`` expects no value; ``expected_value`` and ``expected_revision`` expect the
+    present one to be so. ``event_id`` is given by who may have to ask again: the second time
+    changes nothing.
+    """
+
+    key: str
+    value: str
+    client_id: str | None = None
+    expected_value: str | None = None
+    expected_revision: int | None = None
+    require_absent: bool = False
+    event_id: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteFact:
+    """Take a key's value away, if it is as expected. ``purge``: its history as well."""
+
+    key: str
+    client_id: str | None = None
+    expected_value: str | None = None
+    expected_revision: int | None = None
+    purge: bool = False
+    event_id: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadFact:
+    """The value of a key, on demand with what happened to it last."""
+
+    key: str
+    include_events: bool
+    max_bytes: int
+    client_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListFacts:
+    """One page of the facts whose key begins so, by key."""
+
+    prefix: str
+    limit: int
+    max_bytes: int
+    cursor: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadFactHistory:
+    """One page of what happened to a key, the newest first."""
+
+    key: str
+    limit: int
+    max_bytes: int
+    cursor: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchFacts:
+    """The facts that answer a query best, of those whose key begins so."""
+
+    query: str
+    top_k: int
+    max_bytes: int
+    prefix: str = ""
+    client_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReadHealth:
     """What the store holds, where, how it was recovered, and what it costs."""
 
 
 MessageCommand = WriteMessage | UpdateMessage | DeleteMessage
-Command = MessageCommand | RebuildIndex
+FactCommand = SetFact | DeleteFact
+WriteCommand = MessageCommand | FactCommand
+Command = WriteCommand | RebuildIndex
 MessageQuery = ReadHistory | ReadContent | ReadContext | ReadSessions | ReadExport | ListSessionIds
-Query = MessageQuery | SearchMessages | ReadHealth
+FactQuery = ReadFact | ListFacts | ReadFactHistory | SearchFacts
+Query = MessageQuery | SearchMessages | FactQuery | ReadHealth

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from convmem.fact import Action, Fact, Reason
 from convmem.message import Message
 
 # What may change of a message: its content, and the fields of its metadata. A name's place is
@@ -84,7 +85,60 @@ class ChangeEffect:
     time_ms: int
 
 
-Record = PutMessage | UpdateMessage | DeleteMessage | GreatestId | ChangeEffect
+@dataclass(frozen=True, slots=True)
+class SetFact:
+    """A key got a value. ``event_id`` is the id of what happened, ``client_id`` who did it."""
+
+    event_id: bytes
+    fact: Fact
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteFact:
+    """A key has no value any more. ``revision`` is that of the value it had, 0 if it had none.
+
+    ``purge``: its history is to go as well, with the next compaction.
+    """
+
+    event_id: bytes
+    key: str
+    at: int
+    revision: int
+    client_id: str | None = None
+    purge: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefuseFact:
+    """A change of a key was refused for a guard: what was tried, and why.
+
+    ``revision`` is that of the value that was there, 0 if there was none.
+    """
+
+    event_id: bytes
+    key: str
+    at: int
+    revision: int
+    action: Action
+    reason: Reason
+    value: str | None = None
+    client_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GreatestFactRevision:
+    """The greatest revision of a key that was purged: a new key starts above it.
+
+    A client may still hold such a revision, and must not be right about another value.
+    """
+
+    revision: int
+
+
+MessageRecord = PutMessage | UpdateMessage | DeleteMessage | GreatestId | ChangeEffect
+FactEvent = SetFact | DeleteFact | RefuseFact
+FactRecord = FactEvent | GreatestFactRevision
+Record = MessageRecord | FactRecord
 
 
 def updated(message: Message, update: UpdateMessage) -> Message:

@@ -9,6 +9,7 @@ from zlib import crc32
 
 from convmem import codec
 from convmem.errors import InvalidRecord
+from convmem.fact_index import FactIndex
 from convmem.indexer import SAVED_NAMES, Indexer
 from convmem.records import Place, Record
 from convmem.state import State
@@ -30,6 +31,7 @@ class Replica:
         self._read_record = read_record
         self.state = State(read_record)
         self.indexer = Indexer(self.state)
+        self.fact_index = FactIndex(self.state)
 
     def replay(self, entry: Entry) -> None:
         """Take an entry of the log in. Raises the store's InvalidRecord."""
@@ -42,6 +44,7 @@ class Replica:
         """Take in a record of which the entry is known to be the bytes."""
         self.state.apply(record, Place(entry.frame_offset, entry.start))
         self.indexer.follow(record)
+        self.fact_index.follow(record)
 
     def restore(self, sections: Mapping[int, memoryview]) -> None:
         """Take the state from a snapshot. Raises the store's InvalidRecord to decline it."""
@@ -57,11 +60,14 @@ class Replica:
         """Forget everything, to replay the log from its start."""
         self.state = State(self._read_record)
         self.indexer = Indexer(self.state)
+        self.fact_index = FactIndex(self.state)
 
     def renew_index(self) -> None:
         """Begin the index again, if it was given up."""
         if self.indexer.failure is not None:
             self.indexer = Indexer(self.state)
+        if self.fact_index.failure is not None:
+            self.fact_index = FactIndex(self.state)
 
     def sections(self) -> Callable[[], list[Section]]:
         """Take a picture of the state, so that writes may go on; what is returned makes the

@@ -25,10 +25,12 @@ from convmem.errors import Code, Refusal, StoreInUse
 from convmem.limits import SILENCE_MS_MIN
 from convmem.operations import (
     Command,
+    DeleteFact,
     DeleteMessage,
     JsonObject,
     Query,
     ReadHealth,
+    SetFact,
     UpdateMessage,
     WriteMessage,
 )
@@ -205,15 +207,19 @@ class SharedMemory:
         """The operation with what tells it from any other, so that it may be asked twice."""
         match operation:
             case WriteMessage(message_id=None):
-                random = self._surroundings.random_bytes(ids.RANDOM_BYTES)
-                now_ms = self._surroundings.now_ms()
-                self._last_id = ids.apart(self._last_id, now_ms, random)
-                return replace(operation, message_id=self._last_id, assigned=True)
+                return replace(operation, message_id=self._new_id(), assigned=True)
+            case SetFact(event_id=None) | DeleteFact(event_id=None):
+                return replace(operation, event_id=self._new_id())
             case UpdateMessage(event=0) | DeleteMessage(event=0):
                 event = int.from_bytes(self._surroundings.random_bytes(EVENT_BYTES))
                 return replace(operation, event=event or 1)
             case _:
                 return operation
+
+    def _new_id(self) -> bytes:
+        random = self._surroundings.random_bytes(ids.RANDOM_BYTES)
+        self._last_id = ids.apart(self._last_id, self._surroundings.now_ms(), random)
+        return self._last_id
 
 
 def _unavailable(refusal: Refusal) -> JsonObject:

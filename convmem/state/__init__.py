@@ -13,20 +13,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convmem.errors import InvalidRecord
+from convmem.fact import Fact
 from convmem.ids import ID_BYTES, NO_ID
 from convmem.limits import RECORD_BYTES_BESIDE_CONTENT
 from convmem.message import NO_METADATA, Message, Relation
 from convmem.records import (
     ChangeEffect,
+    DeleteFact,
     DeleteMessage,
+    FactEvent,
+    GreatestFactRevision,
     GreatestId,
     Place,
     PutMessage,
     Record,
+    RefuseFact,
+    SetFact,
     UpdateMessage,
     updated,
 )
 from convmem.state.effects import Effect, EffectTable
+from convmem.state.facts import Event, FactTable
 from convmem.state.links import LinkKind, LinkTable
 from convmem.state.messages import DELETED, MessageTable
 from convmem.state.patches import PatchTable
@@ -46,6 +53,7 @@ class State:
         self.links = LinkTable()
         self.patches = PatchTable()
         self.effects = EffectTable()
+        self.facts = FactTable()
         self.last_id = NO_ID
 
     def apply(self, record: Record, place: Place) -> None:
@@ -61,6 +69,11 @@ class State:
                 self.last_id = max(self.last_id, message_id)
             case ChangeEffect(message_id, event, revision, time_ms):
                 self.effects.add(message_id, event, Effect(revision, time_ms))
+            case SetFact() | DeleteFact() | RefuseFact():
+                self.facts.apply(record, place)
+                self.last_id = max(self.last_id, record.event_id)
+            case GreatestFactRevision(revision):
+                self.facts.raise_floor(revision)
             case _:
                 assert_never(record)
 
@@ -88,6 +101,28 @@ class State:
         if record.message.message_id != self.messages.id(row):
             raise InvalidRecord("the log holds another message where this one should be")
         return record.message
+
+    def fact(self, key: str) -> Fact | None:
+        """The fact under a key, its value read from the log and verified; None if there is none.
+
+        Raises InvalidRecord if the log holds something else at its place.
+        """
+        history = self.facts.get(key)
+        place = history.value_place if history else None
+        if place is None:
+            return None
+        match self._read_record(place):
+            case SetFact(fact=fact) if fact.key == key:
+                return fact
+        raise InvalidRecord("the log holds another record where a fact should be")
+
+    def fact_event(self, event: Event) -> FactEvent:
+        """What happened, read from the log and verified. Raises InvalidRecord as ``fact`` does."""
+        match self._read_record(event.place):
+            case SetFact() | DeleteFact() | RefuseFact() as record:
+                if record.event_id == event.event_id:
+                    return record
+        raise InvalidRecord("the log holds another record where that of a fact should be")
 
     def live_rows(self, first: int = 0) -> Iterator[int]:
         """The rows of all messages that are there, from ``first`` on, oldest first."""
@@ -137,13 +172,16 @@ class State:
 
     def _tables(
         self,
-    ) -> Mapping[str, MessageTable | SessionTable | LinkTable | PatchTable | EffectTable]:
+    ) -> Mapping[
+        str, MessageTable | SessionTable | LinkTable | PatchTable | EffectTable | FactTable
+    ]:
         return {
             "messages": self.messages,
             "sessions": self.sessions,
             "links": self.links,
             "patches": self.patches,
             "effects": self.effects,
+            "facts": self.facts,
         }
 
     def _put(self, message: Message, place: Place) -> None:

@@ -4,25 +4,32 @@ from typing import assert_never
 
 from convmem.operations import (
     JsonObject,
+    ListFacts,
     ListSessionIds,
     MessageQuery,
     ReadContent,
     ReadContext,
     ReadExport,
+    ReadFact,
+    ReadFactHistory,
     ReadHistory,
     ReadSessions,
 )
 from convmem.state import State
 from convmem.views.context import context
 from convmem.views.export import export
+from convmem.views.fact_search import search_facts
+from convmem.views.facts import fact, fact_history, facts
 from convmem.views.messages import content, history
 from convmem.views.search import search
 from convmem.views.sessions import session_ids, sessions
 
-__all__ = ["answer", "search"]
+__all__ = ["answer", "search", "search_facts"]
 
 
-def answer(state: State, query: MessageQuery) -> JsonObject:
+def answer(
+    state: State, query: MessageQuery | ReadFact | ListFacts | ReadFactHistory
+) -> JsonObject:
     """The reply to a query. Raises Refusal: NOT_FOUND, CONFLICT, INVALID_ARGUMENT, STALE_CURSOR."""
     match query:
         case ReadHistory():
@@ -37,5 +44,11 @@ def answer(state: State, query: MessageQuery) -> JsonObject:
             return export(state, query)
         case ListSessionIds():
             return session_ids(state, query)
+        case ReadFact():
+            return fact(state, query)
+        case ListFacts():
+            return facts(state, query)
+        case ReadFactHistory():
+            return fact_history(state, query)
         case _:
             assert_never(query)

@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convmem import limits
-from convmem.codec import RecordType, decode, encode
+from convmem.codec import decode, encode
 from convmem.errors import InvalidRecord
 from convmem.message import Message, Metadata, Relation
+from convmem.record_types import RecordType
 from convmem.records import (
     ChangeEffect,
     DeleteMessage,

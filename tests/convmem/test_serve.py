@@ -73,7 +73,7 @@ class TestAFolderThatCannotBeOpened:
 
     def test_none_was_named(self) -> None:
         with client_of(None) as client:
-            assert len(client.list_tools()) == 7
+            assert len(client.list_tools()) == 13
             text = refused(client, "write_message", **MESSAGE)
             assert text.startswith("STORE_FAILED: no data directory")
             health = call(client, "get_system_health")

@@ -16,6 +16,7 @@ FIRST, SECOND = "01HF7YAT00000000000000000A", "01HF7YAT00000000000000000B"
 # What encoders, terminals and line readers get wrong: astral, combining and unassigned code
 # points, a change of direction, every kind of line end, NUL.
 CONTENT = 'naïve e\u0301 語 😀 \u202e \uffff "\\" \r\n \u2028 \x85 \0 end'
+KEY = "user/theme 語"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,23 @@ STEPS = [
     ),
     Step("delete_message", {"message_id": SECOND}, {"revision": 2}, 1),
     Step("delete_message", {"message_id": SECOND}, {"error": {"code": "NOT_FOUND"}}),
-    Step("get_system_health", {}, {"status": "ok", "messages": 1, "deleted": 1}),
+    Step("memory_set", {"key": KEY, "value": CONTENT}, {"revision": 1}, 1),
+    Step(
+        "memory_set",
+        {"key": KEY, "value": "x", "require_absent": True},
+        {"error": {"code": "ALREADY_EXISTS", "current_revision": 1}},
+        1,
+    ),
+    Step("memory_get", {"key": KEY}, {"value": CONTENT, "revision": 1}),
+    Step("memory_list", {"prefix": "user/"}, {"facts": [{"key": KEY, "value": CONTENT}]}),
+    Step("memory_search", {"query": "theme"}, {"facts": [{"key": KEY}]}),
+    Step("memory_delete", {"key": KEY, "expected_revision": 1}, {"revision": 1}, 1),
+    Step(
+        "memory_history",
+        {"key": KEY},
+        {"events": [{"action": "delete"}, {"action": "refused"}, {"action": "set"}]},
+    ),
+    Step("get_system_health", {}, {"status": "ok", "messages": 1, "deleted": 1, "facts": 0}),
 ]
 # Every tool must be among them: a host is told of these and no others.
 TOOLS = {step.tool for step in STEPS}
