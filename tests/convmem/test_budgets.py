@@ -1,6 +1,7 @@
 """What an operation may cost: writes, flushes and bytes of the disk; bytes of a reply."""
 
 import asyncio
+import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -100,6 +101,7 @@ class TestDisk:
         host.read("context", message_id=message_id)
         host.read("sessions")
         host.read("export")
+        host.call("search_messages", query="text")
         host.call("get_system_health")
         assert changes == []
         host.write()
@@ -134,11 +136,33 @@ def answer_of_every_view(host: Host, session_id: str, message_id: str) -> Iterat
             yield f"{view} {max_bytes}", max_bytes or limits.REPLY_BYTES_DEFAULT
 
 
+def answer_of_every_search(host: Host, session_id: str) -> Iterator[tuple[str, int]]:
+    """Ask for much and for little with each budget, as ``answer_of_every_view`` does."""
+    everything = {"query": "", "limit": limits.PAGE_ITEMS_MAX, "before": 50, "after": 50}
+    long = "\x01" * limits.TAG_BYTES_MAX
+    searches: dict[str, dict[str, Any]] = {
+        "everything": everything,
+        "of a session": everything | {"session_id": session_id},
+        "of no session": {"query": "x", "session_id": session_id[:-1] + "?"},
+        "much filtered": {"query": "x", "tags": [long[n:] for n in range(limits.TAGS_MAX)]},
+        "a word and a question": {"query": "0003 何を覚えて?", "limit": 20},
+    }
+    for name, arguments in searches.items():
+        for max_bytes in (None, limits.REPLY_BYTES_MIN, limits.REPLY_BYTES_MAX):
+            reply = host.call("search_messages", **arguments, max_bytes=max_bytes)
+            assert bool(reply["results"]) == bool(reply["total"])
+            yield f"search {name} {max_bytes}", max_bytes or limits.REPLY_BYTES_DEFAULT
+
+
 class TestReplies:
     """No text over its budget, no line over 8 MiB, whatever the store holds."""
 
     def check(self, host: Host, session_id: str, message_id: str) -> None:
-        for asked, text_bytes_max in answer_of_every_view(host, session_id, message_id):
+        answers = (
+            answer_of_every_view(host, session_id, message_id),
+            answer_of_every_search(host, session_id),
+        )
+        for asked, text_bytes_max in itertools.chain(*answers):
             assert host.text_bytes <= text_bytes_max, asked
         assert host.wire.line_bytes_max <= limits.REPLY_LINE_BYTES_MAX
 
