@@ -1,10 +1,7 @@
 """The MCP Inspector's command line, built on the official TypeScript client, as a host."""
 
 import json
-import shutil
 import subprocess
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +9,12 @@ import pytest
 
 from convmem.cli.launch import server_command
 
+from .conftest import Packages
 from .conversation import PATIENCE_S, TOOLS, calls, check_answers
 
 pytestmark = pytest.mark.ci
 
-# The Inspector needs a newer Node than many systems have: one comes along. On an old one npm
-# would choose an old Inspector without a word, were it not pinned.
-PACKAGES = ["@modelcontextprotocol/inspector@2.12.0", "node@24"]
-INSTALL_TIMEOUT_S = 300.0
+PACKAGES = ["@modelcontextprotocol/inspector@2.12.0"]
 # Exit status for a tool result with isError.
 TOOL_FAILED = 5
 
@@ -27,18 +22,15 @@ Inspector = list[str]
 
 
 @pytest.fixture(scope="session")
-def inspector() -> Iterator[Inspector]:
-    """The command line of an Inspector, removed in the end: it takes 300 MB."""
-    npm = shutil.which("npm")
-    if npm is None:
-        pytest.skip("the Inspector is installed with npm, which is not here")
-    with tempfile.TemporaryDirectory(prefix="convmem-inspector-") as folder:
-        install = [npm, "install", "--no-audit", "--no-fund", "--silent", "--prefix", folder]
-        subprocess.run([*install, *PACKAGES], check=True, timeout=INSTALL_TIMEOUT_S)
-        programs = Path(folder, "node_modules", ".bin")
-        node = shutil.which("node", path=str(programs))
-        assert node is not None
-        yield [node, str(programs / "mcp-inspector"), "--cli", "--quiet", "--format", "json"]
+def inspector(npm_packages: Packages) -> Inspector:
+    """The command line of an Inspector."""
+    return [
+        *npm_packages(PACKAGES).command("mcp-inspector"),
+        "--cli",
+        "--quiet",
+        "--format",
+        "json",
+    ]
 
 
 @pytest.mark.parametrize("era", ["legacy", "auto", "modern"])

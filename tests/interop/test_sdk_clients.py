@@ -1,11 +1,7 @@
 """The official Python SDKs' clients against the real server, in every mode they have."""
 
-import functools
 import json
 import subprocess
-import sys
-import sysconfig
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,35 +9,13 @@ import pytest
 from convmem.cli.launch import server_command
 from convmem.protocol import HANDSHAKE_VERSIONS, MODERN_VERSIONS
 
+from .conftest import Interpreter
 from .conversation import PATIENCE_S, TOOLS, calls, check_answers
 
 pytestmark = pytest.mark.ci
 
 CLIENTS = Path(__file__).parent / "clients"
-INSTALL_TIMEOUT_S = 300.0
 HANDSHAKE, MODERN = HANDSHAKE_VERSIONS[-1], MODERN_VERSIONS[-1]
-
-Interpreter = Callable[[str], Path]
-
-
-@pytest.fixture(scope="session")
-def interpreter_with(tmp_path_factory: pytest.TempPathFactory) -> Interpreter:
-    """The Python of an environment of its own for a requirement; made once."""
-
-    @functools.cache
-    def interpreter(requirement: str) -> Path:
-        base = tmp_path_factory.mktemp("environment")
-        scripts = sysconfig.get_path("scripts", "venv", vars={"base": str(base)})
-        python = Path(scripts) / Path(sys.executable).name
-        _install(sys.executable, "-m", "venv", str(base))
-        _install(str(python), "-m", "pip", "install", "--quiet", requirement)
-        return python
-
-    return interpreter
-
-
-def _install(*command: str) -> None:
-    subprocess.run(command, check=True, timeout=INSTALL_TIMEOUT_S)
 
 
 @pytest.mark.parametrize(
