@@ -105,7 +105,7 @@ def _tantivy(folder: Path, texts: list[str]) -> Iterator[Search]:
     searcher = index.searcher()
 
     def search(query: str, limit: int) -> list[int]:
-        parsed = index.parse_query(" ".join(_WORD.findall(query)).lower(), ["text"])
+        parsed, _ = index.parse_query_lenient(" ".join(_WORD.findall(query)).lower(), ["text"])
         hits = searcher.search(parsed, limit).hits
         return [searcher.doc(address)["number"][0] for _, address in hits]
 
