@@ -50,6 +50,7 @@ class Indexer:
         self._stale: set[int] = set()  # rows before it that were changed or deleted since
         self._unlinked: set[int] = set()  # rows that were deleted and stand in their session yet
         self._unreadable: set[int] = set()  # rows left out, because the log does not give them
+        self._unsaved = 0  # texts that were indexed since it was saved or restored
         self.failure: str | None = None  # why there is no index, and will be none
         self._is_taken = False
         self._stopping = False
@@ -142,12 +143,18 @@ class Indexer:
         """What the index occupies, roughly; unknown while it is a thread's own."""
         return None if self._is_taken else self.index.memory_bytes()
 
+    @property
+    def is_worth_saving(self) -> bool:
+        """Whether saved columns would spare the next start much that the last ones do not."""
+        return not self._is_taken and self._unsaved > AT_ONCE_TEXTS
+
     def save(self) -> Callable[[], dict[str, NDArray[Any]]]:
         """Take a picture of the index and what it still lacks; what is returned makes named
         columns of it, in any thread. None while the index is a thread's own.
         """
         if self._is_taken or self.failure is not None:
             return dict
+        self._unsaved = 0
         index = self.index.save()
         end = np.array([self._end], np.uint64)
         stale = np.array(sorted(self._stale | self._unreadable), np.uint32)
@@ -209,6 +216,7 @@ class Indexer:
             documents.append(document_of(row, message))
             chars += len(message.content)
         self.index.add(documents)
+        self._unsaved += taken
         return taken
 
     def _give_up(self, error: Exception) -> None:
@@ -219,7 +227,7 @@ class Indexer:
         )
         self.stop()
         self.index = SearchIndex()
-        self._end = 0
+        self._end = self._unsaved = 0
         self._stale, self._unlinked, self._unreadable = set(), set(), set()
 
 

@@ -206,13 +206,14 @@ class Ledger:
         The writing blocks and raises Refusal, which hurts nothing but the next start.
         """
         self._refuse_diverged()
+        renew = self._indexer.is_worth_saving
         position = self._store.position()
         sections = self._replica.sections()
         counts = (self.live, 0)
 
         def write() -> None:
             with _refusals():
-                self._store.write_snapshot(position, sections(), counts)
+                self._store.write_snapshot(position, sections(), counts, renew=renew)
 
         return write
 

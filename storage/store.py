@@ -192,16 +192,22 @@ class Store:
         return tail > max(SNAPSHOT_TAIL_BYTES, int(end * SNAPSHOT_TAIL_SHARE))
 
     def write_snapshot(
-        self, position: Position, sections: Sequence[Section], counts: tuple[int, int]
+        self,
+        position: Position,
+        sections: Sequence[Section],
+        counts: tuple[int, int],
+        *,
+        renew: bool = False,
     ) -> None:
         """Write what the application made of the log up to `position`; older ones go.
 
+        With `renew` also where there is one up to there: the application has more to save.
         May run beside appends, in another thread; the buffers must not change meanwhile.
         Raises DiskFull, StoreUnavailable: the store is none the worse for it, and a snapshot
         is not due again before more was appended. ValueError: a position of an earlier log.
         """
         log = self._log
-        if position == log.snapshot:
+        if position == log.snapshot and not renew:
             return
         log.snapshot_tried_end = position.offset
         with refusals(self._disk.path):
@@ -209,7 +215,7 @@ class Store:
                 raise ValueError("the position is not one of the present log")
             others = parse(self._disk.names()).snapshots
             name = snapshot_name(log.header.generation, position.seq)
-            if any(other.name == name for other in others):  # one that could not be used
+            if any(other.name == name for other in others):  # not usable, or less than this one
                 self._disk.unlink(name)
             now_ms = self._environment.now_ms()
             snapshot.write(self._disk, log.header, position, sections, counts, now_ms)

@@ -276,6 +276,23 @@ class TestColumns:
         assert told(host)["not_indexed"] == 1
         assert found(host, "text") == ["text one", "text two"]
 
+    @pytest.mark.parametrize("rebuilt", [False, True])
+    def test_they_are_saved_though_nothing_was_written_since(
+        self, host: Host, monkeypatch: pytest.MonkeyPatch, rebuilt: bool
+    ) -> None:
+        monkeypatch.setattr(indexer, "AT_ONCE_TEXTS", 3)
+        for number in range(5):
+            message_id = host.write(f"text {number}")["message_id"]
+        if rebuilt:
+            host.call("delete_message", message_id=message_id)
+            host.call("rebuild_index")
+        with monkeypatch.context() as broken:
+            broken.setattr(Indexer, "save", lambda self: dict)
+            host.restart()
+        found(host, "text")
+        host.restart()
+        assert told(host)["not_indexed"] == 0
+
     @pytest.mark.parametrize(
         "mangled",
         [

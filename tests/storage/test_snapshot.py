@@ -26,7 +26,17 @@ from convmem.storage import (
     snapshot_name,
 )
 
-from .support import LENGTHS, LOG, PAYLOADS, Notes, crc32c, log_of, open_store, write_snapshot
+from .support import (
+    LENGTHS,
+    LOG,
+    PAYLOADS,
+    Notes,
+    crc32c,
+    log_of,
+    open_store,
+    replayed,
+    write_snapshot,
+)
 
 ONE = Record(1, b"one")
 TWO = Record(2, b"two " * 200)
@@ -114,6 +124,22 @@ def test_a_newer_snapshot_replaces_the_older() -> None:
     notes.replay(*store.append([THREE]))
     write_snapshot(store, notes)
     assert [name for name in disk.files if name.endswith(".cvs")] == [snapshot_name(1, 6)]
+
+
+def test_the_same_snapshot_is_written_again_only_where_there_is_more_to_save() -> None:
+    disk = MemoryDisk()
+    with_snapshot(disk, [])
+    notes = Notes()
+    store = open_store(disk, notes)
+    more = [*notes.sections(), Section(77, 1, b"more")]
+    before = disk.files
+    store.write_snapshot(store.position(), more, (2, 0))
+    assert disk.files == before
+    store.write_snapshot(store.position(), more, (2, 0), renew=True)
+    assert before.keys() == disk.files.keys()
+    assert len(disk.files[NAME]) > len(before[NAME])
+    store.close()
+    assert replayed(disk) == [ONE, TWO]
 
 
 def test_every_flipped_bit_falls_back_to_the_log() -> None:
