@@ -38,7 +38,9 @@ class Dead:
 def dead(state: State) -> Dead:
     """What a compaction of the state would drop or fold."""
     gone = (target for target in state.links.targets() if state.messages.live_row(target) is None)
-    return Dead(state.messages.deleted, len(state.patches), frozenset(gone), state.facts.purges)
+    return Dead(
+        state.messages.deleted, len(state.patches), frozenset(gone), len(state.facts.purged)
+    )
 
 
 def live_records(state: State, dangling: frozenset[bytes], now_ms: int) -> Iterator[Record]:

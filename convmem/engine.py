@@ -90,11 +90,13 @@ class Engine:
     def open(
         cls,
         data_dir: Path,
+        *,
         allow_network: bool = False,
+        audit: bool = True,
         busy_timeout_s: float = BUSY_TIMEOUT_MS / 1000,
     ) -> "Engine":
         """Open the store of a directory. Blocks. Raises Refusal."""
-        return cls(Ledger.open(data_dir, allow_network), busy_timeout_s)
+        return cls(Ledger.open(data_dir, allow_network, audit), busy_timeout_s)
 
     def publish(self, endpoint: str) -> None:
         """Let those who find the store in use know how to reach this process. Raises Refusal."""

@@ -20,11 +20,10 @@ def health(
     store: StoreStatus,
     directory: str,
     failed: str | None,
-    last_error: str | None,
 ) -> JsonObject:
     """The health of an open store. Sizes are bytes.
 
-    ``failed`` is why it takes no more writes, ``last_error`` what work in the background met.
+    ``failed`` is why it takes no more writes.
     """
     report: JsonObject = {
         "status": "failed" if failed else "ok",
@@ -58,8 +57,6 @@ def health(
         report["warnings"] = [f"{hazard.kind.value} ({hazard.detail})" for hazard in store.hazards]
     if failed:
         report["failed"] = failed
-    if last_error:
-        report["last_error"] = last_error
     return report
 
 

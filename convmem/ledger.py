@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from convmem import codec, compaction, host, ids, views
+from convmem.audit import Audit
 from convmem.commands import Granted, Settled, decide
 from convmem.errors import Code, InvalidRecord, Refusal
 from convmem.fact_commands import decide_fact
@@ -22,6 +23,8 @@ from convmem.operations import (
     FactCommand,
     JsonObject,
     Query,
+    ReadFact,
+    ReadFactHistory,
     ReadHealth,
     SearchFacts,
     SearchMessages,
@@ -60,22 +63,31 @@ class Ledger:
     """An open store with its state."""
 
     @classmethod
-    def open(cls, data_dir: Path, allow_network: bool = False) -> "Ledger":
+    def open(cls, data_dir: Path, allow_network: bool = False, audit: bool = True) -> "Ledger":
         """Lock, recover and replay the store of a directory. Raises Refusal.
 
         A network file system is refused unless that is allowed: its locks may not hold.
+        ``audit``: reads of facts are noted.
         """
         environment = Environment(
             now_ms=host.now_ms, random_bytes=host.random_bytes, host_id=host.host_id()
         )
-        return cls(OsDisk(data_dir), environment, allow_network)
+        disk = OsDisk(data_dir)
+        return cls(disk, environment, allow_network, Audit(disk) if audit else None)
 
-    def __init__(self, disk: Disk, environment: Environment, allow_network: bool = False) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        environment: Environment,
+        allow_network: bool = False,
+        audit: Audit | None = None,
+    ) -> None:
         self._disk = disk
         self._environment = environment
         self._replica = Replica(self._read)
         with _refusals():
             self._store = Store.open(disk, environment, self._replica, allow_network=allow_network)
+        self._audit = audit
         self._diverged: str | None = None
         self.last_error: str | None = None  # of work that nobody waits for, as snapshots
         self._last_id = self._state.last_id  # and of every id given out since
@@ -134,17 +146,34 @@ class Ledger:
         A search indexes on its way what is not indexed yet; not while ``catch_up`` does.
         """
         with _refusals():
-            if isinstance(query, ReadHealth):
-                status = self._store.status()
-                failed = status.failed or self._diverged
-                return health(
-                    self._state, self._indexer, status, self._disk.path, failed, self.last_error
-                )
-            if isinstance(query, SearchMessages):
-                return self._search(query)
-            if isinstance(query, SearchFacts):
-                return self._search_facts(query)
-            return views.answer(self._state, query)
+            match query:
+                case ReadHealth():
+                    return self._health()
+                case SearchMessages():
+                    return self._search(query)
+                case SearchFacts():
+                    return self._noted(query, self._search_facts(query))
+                case ReadFact():
+                    return self._noted(query, views.answer(self._state, query))
+                case ReadFactHistory():
+                    reads = None if self._audit is None else self._audit.reads_of(query.key)
+                    return views.fact_history(self._state, query, reads)
+                case _:
+                    return views.answer(self._state, query)
+
+    def _health(self) -> JsonObject:
+        status = self._store.status()
+        failed = status.failed or self._diverged
+        told = health(self._state, self._indexer, status, self._disk.path, failed)
+        told["audit"] = "off" if self._audit is None else self._audit.report()
+        return told | ({"last_error": self.last_error} if self.last_error else {})
+
+    def _noted(self, query: ReadFact | SearchFacts, answer: JsonObject) -> JsonObject:
+        """The answer, once it is noted who was given it."""
+        if self._audit is not None:
+            who = {"at": self._environment.now_ms(), "client_id": query.client_id}
+            self._audit.note(who | _what(query, answer))
+        return answer
 
     def _search(self, query: SearchMessages) -> JsonObject:
         indexer = self._indexer
@@ -246,6 +275,8 @@ class Ledger:
         """Use the new log and its state from now on: at once, in memory. Raises Refusal."""
         with _refusals():
             self._store.switch(rebuilt.compacted)
+        if self._audit is not None and self._state.facts.purged:
+            self._audit.forget(self._state.facts.purged)
         self._replica = rebuilt.replica
 
     def retire(self) -> None:
@@ -272,10 +303,24 @@ class Ledger:
 
     def close(self) -> None:
         """Let go of the store."""
+        if self._audit is not None:
+            self._audit.close()
         self._store.close()
 
     def _read(self, place: Place) -> Record:
         return codec.decode(*self._store.read(place.frame_offset, place.start))
+
+
+def _what(query: ReadFact | SearchFacts, answer: JsonObject) -> JsonObject:
+    """What a note says of a read."""
+    match query, answer:
+        case ReadFact(key=key), _:
+            return {"action": "read", "key": key}
+        case SearchFacts(query=text), {"facts": [{"key": winner, "score": score}, *_]}:
+            found = {"winner": winner, "score": score}
+        case _:
+            text, found = query.query, {"winner": None, "score": None}
+    return {"action": "search", "query": text, **found}
 
 
 @contextmanager

@@ -103,6 +103,10 @@ FACTS_FOUND_MAX = 100
 # What happened to a key last, as memory_get shows it beside the value.
 FACT_EVENTS_SHOWN = 20
 
+# Notes of who read which fact: a few megabytes, the newest.
+AUDIT_FILE_BYTES_MAX = 4 << 20
+AUDIT_FILES_MAX = 2
+
 # What a person types to be reminded of something.
 TOPIC_BYTES_MAX = 1024
 

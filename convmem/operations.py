@@ -207,11 +207,12 @@ class ListFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadFactHistory:
-    """One page of what happened to a key, the newest first."""
+    """One page of what happened to a key, the newest first; on demand with who read it."""
 
     key: str
     limit: int
     max_bytes: int
+    include_reads: bool = False
     cursor: str | None = None
 
 

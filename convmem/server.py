@@ -38,6 +38,7 @@ class Options:
     client_id: str | None = None
     allow_network: bool = False
     exclusive: bool = False
+    audit: bool = True
     busy_timeout_ms: int = BUSY_TIMEOUT_MS
 
 
@@ -45,7 +46,10 @@ def serve(options: Options) -> int:
     """Serve a data directory until the host goes away. Returns the exit status."""
     busy_timeout_s = options.busy_timeout_ms / 1000
     surroundings = LocalSurroundings(
-        options.data_dir, allow_network=options.allow_network, busy_timeout_s=busy_timeout_s
+        options.data_dir,
+        allow_network=options.allow_network,
+        audit=options.audit,
+        busy_timeout_s=busy_timeout_s,
     )
     memory = SharedMemory(surroundings, exclusive=options.exclusive, busy_timeout_s=busy_timeout_s)
     server = Server(

@@ -62,7 +62,7 @@ LAYERS: dict[str, list[set[str]]] = {
         {"search.context", "search.excerpts", "search.substrings", "search.units"},
         {"search.ranking"},
         {"search"},
-        {"fact_index", "in_use", "indexer"},
+        {"audit", "fact_index", "in_use", "indexer"},
         {"commands", "compaction", "health", "replica", "views.facts", "views.rows"},
         {"fact_commands", "views.fact_search"},
         {"views.context", "views.export", "views.messages", "views.search", "views.sessions"},
@@ -92,6 +92,7 @@ LAYERS: dict[str, list[set[str]]] = {
 FACADE_USERS = {
     "convmem.storage": {
         "cli",
+        "audit",
         "engine",
         "fact_index",
         "health",

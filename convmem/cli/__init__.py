@@ -44,6 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 client_id=options.client_id or _client_id_of_environment(),
                 allow_network=options.allow_network_fs,
                 exclusive=options.exclusive,
+                audit=options.audit == "on",
                 busy_timeout_ms=options.busy_timeout,
             )
         )
@@ -120,6 +121,12 @@ def _add_serve(commands: Commands) -> None:
         metavar="MS",
         default=BUSY_TIMEOUT_MS,
         help="how long a call waits for an owner that is busy or gone (%(default)s; 0: not at all)",
+    )
+    serve.add_argument(
+        "--audit",
+        choices=("on", "off"),
+        default="on",
+        help="note in the data directory who reads which fact (%(default)s)",
     )
     serve.add_argument(
         "--allow-network-fs",

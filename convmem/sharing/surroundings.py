@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from convmem import host
 from convmem.errors import Code, Refusal
+from convmem.limits import BUSY_TIMEOUT_MS
 from convmem.protocol import Transport
 from convmem.sharing import endpoint
 from convmem.sharing.endpoint import Listener, OnGuest
@@ -54,10 +55,16 @@ class LocalSurroundings:
     """The data directory and the processes of this machine."""
 
     def __init__(
-        self, data_dir: Path | None, *, allow_network: bool, busy_timeout_s: float
+        self,
+        data_dir: Path | None,
+        *,
+        allow_network: bool = False,
+        audit: bool = True,
+        busy_timeout_s: float = BUSY_TIMEOUT_MS / 1000,
     ) -> None:
         self._data_dir = data_dir
         self._allow_network = allow_network
+        self._audit = audit
         self._busy_timeout_s = busy_timeout_s
         self.pid = os.getpid()
         self.now_ms = host.now_ms
@@ -85,7 +92,12 @@ class LocalSurroundings:
             pass  # opening the store says it better
         from convmem.engine import Engine  # numpy and more: for an owner only
 
-        return Engine.open(data_dir, self._allow_network, self._busy_timeout_s)
+        return Engine.open(
+            data_dir,
+            allow_network=self._allow_network,
+            audit=self._audit,
+            busy_timeout_s=self._busy_timeout_s,
+        )
 
     def _named(self) -> Path:
         if self._data_dir is None:

@@ -20,6 +20,7 @@ _FACT_COLUMNS: dict[str, Any] = {
     "key_bytes": np.uint16,
     "revision": np.uint32,
     "value_event": np.int32,
+    "was_purged": np.uint8,
     "events": np.uint32,
 }
 _EVENT_COLUMNS: dict[str, Any] = {"frame_offset": np.uint64, "frame_start": np.uint32}
@@ -63,7 +64,7 @@ class FactTable:
         self._by_id: dict[bytes, KeyHistory] | None = None
         self._sorted: list[str] | None = None
         self.revision_floor = 0  # no key that is new gets a revision up to this
-        self.purges = 0  # what a compaction has to leave out
+        self.purged: set[str] = set()  # keys of which a compaction has something to leave out
         self.live = 0
 
     def __len__(self) -> int:
@@ -115,7 +116,7 @@ class FactTable:
                 self.live -= history.value_event is not None
                 history.value_event = None
                 if purge:
-                    self.purges += 1
+                    self.purged.add(key)
                     self.raise_floor(history.revision)
                     history.events.clear()
             case RefuseFact(event_id=event_id, key=key):
@@ -135,6 +136,7 @@ class FactTable:
                 len(key),
                 history.revision,
                 _NO_VALUE if history.value_event is None else history.value_event,
+                history.key in self.purged,
                 len(history.events),
             )
             for key, history in zip(keys, self, strict=True)
@@ -144,7 +146,7 @@ class FactTable:
         return {
             "keys": np.frombuffer(b"".join(keys), np.uint8),
             "event_ids": np.frombuffer(ids, np.uint8),
-            "totals": np.array([self.revision_floor, self.purges], np.uint32),
+            "totals": np.array([self.revision_floor], np.uint32),
             **_columns(_FACT_COLUMNS, facts),
             **_columns(_EVENT_COLUMNS, [event.place for event in events]),
         }
@@ -152,14 +154,16 @@ class FactTable:
     def restore(self, saved: Mapping[str, memoryview]) -> None:
         """Take the columns of a snapshot. Raises InvalidRecord if they do not fit together."""
         try:
-            self.revision_floor, self.purges = np.frombuffer(saved["totals"], np.uint32).tolist()
+            (self.revision_floor,) = np.frombuffer(saved["totals"], np.uint32).tolist()
             events = _events(saved)
             names = bytes(saved["keys"])
             key_end, event_end = 0, 0
-            for key_bytes, revision, value_event, count in _rows(_FACT_COLUMNS, saved):
+            for key_bytes, revision, value_event, was_purged, count in _rows(_FACT_COLUMNS, saved):
                 key = names[key_end : key_end + key_bytes].decode()
                 history = self._named(key)
                 history.revision = revision
+                if was_purged:
+                    self.purged.add(key)
                 history.value_event = None if value_event == _NO_VALUE else value_event
                 history.events = events[event_end : event_end + count]
                 key_end, event_end = key_end + key_bytes, event_end + count

@@ -97,6 +97,9 @@ class SearchFactsArguments:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FactHistoryArguments:
     key: Annotated[str, _KEY]
+    include_reads: Annotated[
+        bool | None, Field("With who read it lately, and the searches it won.")
+    ] = None
     limit: Annotated[int | None, _LIMIT] = None
     cursor: Annotated[str | None, _CURSOR] = None
     max_bytes: Annotated[int | None, _MAX_BYTES] = None

@@ -147,6 +147,7 @@ def _listing_tools(memory: Memory) -> list[Tool[Any]]:
         return await memory.query(
             ReadFactHistory(
                 key=arguments.key,
+                include_reads=bool(arguments.include_reads),
                 limit=arguments.limit or limits.PAGE_ITEMS_DEFAULT,
                 max_bytes=arguments.max_bytes or limits.REPLY_BYTES_DEFAULT,
                 cursor=arguments.cursor,

@@ -11,7 +11,6 @@ from convmem.operations import (
     ReadContext,
     ReadExport,
     ReadFact,
-    ReadFactHistory,
     ReadHistory,
     ReadSessions,
 )
@@ -24,12 +23,10 @@ from convmem.views.messages import content, history
 from convmem.views.search import search
 from convmem.views.sessions import session_ids, sessions
 
-__all__ = ["answer", "search", "search_facts"]
+__all__ = ["answer", "fact_history", "search", "search_facts"]
 
 
-def answer(
-    state: State, query: MessageQuery | ReadFact | ListFacts | ReadFactHistory
-) -> JsonObject:
+def answer(state: State, query: MessageQuery | ReadFact | ListFacts) -> JsonObject:
     """The reply to a query. Raises Refusal: NOT_FOUND, CONFLICT, INVALID_ARGUMENT, STALE_CURSOR."""
     match query:
         case ReadHistory():
@@ -48,7 +45,5 @@ def answer(
             return fact(state, query)
         case ListFacts():
             return facts(state, query)
-        case ReadFactHistory():
-            return fact_history(state, query)
         case _:
             assert_never(query)

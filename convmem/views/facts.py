@@ -1,6 +1,7 @@
 """The answers about facts: a value, a list by key, what happened to a key."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import islice, takewhile
 
 from convmem import cursors, ids
 from convmem.errors import Code, Refusal
@@ -54,8 +55,13 @@ def facts(state: State, query: ListFacts) -> JsonObject:
     return reply
 
 
-def fact_history(state: State, query: ReadFactHistory) -> JsonObject:
-    """What happened to a key, the newest first, after the cursor."""
+def fact_history(
+    state: State, query: ReadFactHistory, reads: Iterable[JsonObject] | None
+) -> JsonObject:
+    """What happened to a key, the newest first, after the cursor.
+
+    ``reads`` are who read it, newest first; None where that is not noted.
+    """
     events = _history(state, query.key).events
     scope = f"fact history {query.key}"
     if query.cursor is not None:
@@ -69,6 +75,9 @@ def fact_history(state: State, query: ReadFactHistory) -> JsonObject:
     reply: JsonObject = {"key": query.key, "events": page.items}
     if len(page.items) < len(events):
         reply["next_cursor"] = cursors.encode(scope, events[-len(page.items)].event_id)
+    if query.include_reads:
+        newest = islice(reads or (), query.limit)
+        reply["reads"] = None if reads is None else list(takewhile(page.reserve, newest))
     return reply
 
 

@@ -11,6 +11,7 @@ from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from typing import Any, Self, TypeVar
 
+from convmem.audit import Audit
 from convmem.engine import Engine
 from convmem.ledger import Ledger
 from convmem.protocol import Client, Server, Transport, memory_pair
@@ -78,10 +79,13 @@ class Host:
     ``wire`` tells the longest line it received, ``text_bytes`` the size of the last answer's text.
     """
 
-    def __init__(self, disk: Disk | None = None, clock: Clock | None = None) -> None:
+    def __init__(
+        self, disk: Disk | None = None, clock: Clock | None = None, *, audit: bool = False
+    ) -> None:
         self.text_bytes = 0
         self.disk: Any = MemoryDisk() if disk is None else disk
         self.clock = clock or Clock()
+        self._audit = audit
         self._runner = asyncio.Runner()
         self._start()
 
@@ -154,7 +158,8 @@ class Host:
         self.run(self._connect())
 
     async def _connect(self) -> None:
-        self.engine = Engine(Ledger(self.disk, self.clock.environment()))
+        notes = Audit(self.disk) if self._audit else None
+        self.engine = Engine(Ledger(self.disk, self.clock.environment(), audit=notes))
         server = Server("convmem", "convmem", "0", all_tools(self.engine))
         host_end, server_end = memory_pair()
 

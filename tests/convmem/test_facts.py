@@ -2,11 +2,13 @@
 
 import contextlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from convmem import limits
+from convmem import audit, limits
+from convmem.storage import OsDisk
 from tests.convmem.harness import Host, Refused
 
 
@@ -347,3 +349,83 @@ def test_every_change_is_one_write_and_one_flush_and_every_read_none(host: Host)
     assert costs("memory_search", query="a") == (0, 0)
     assert costs("memory_delete", key="nothing") == (0, 0)
     assert costs("memory_delete", key="k") == (1, 1)
+
+
+class TestAudit:
+    @pytest.fixture
+    def noting(self, tmp_path: Path) -> Iterator[Host]:
+        with Host(OsDisk(tmp_path), audit=True) as connected:
+            yield connected
+
+    def reads(self, host: Host, key: str) -> list[dict[str, Any]]:
+        told = host.call("memory_history", key=key, include_reads=True)
+        return [
+            {name: each for name, each in read.items() if name != "at"} for read in told["reads"]
+        ]
+
+    def test_who_read_and_who_searched_is_noted_and_outlives_a_restart(self, noting: Host) -> None:
+        put(noting, "k", "apples")
+        get(noting, "k")
+        score = noting.call("memory_search", query="apples")["facts"][0]["score"]
+        noting.call("memory_search", query="nothing at all")
+        client = {"client_id": "test host"}
+        expected = [
+            client | {"action": "search", "query": "apples", "winner": "k", "score": score},
+            client | {"action": "read", "key": "k"},
+        ]
+        for _ in range(2):
+            assert self.reads(noting, "k") == expected
+            noting.restart()
+        assert noting.call("get_system_health")["audit"] == {"entries": 0}
+        get(noting, "k")
+        assert noting.call("get_system_health")["audit"] == {"entries": 1}
+        assert len(self.reads(noting, "k")) == 3
+        assert noting.call("get_system_health")["store"]["strange_files"] == []
+
+    def test_a_line_that_a_crash_cut_short_is_passed_over(
+        self, noting: Host, tmp_path: Path
+    ) -> None:
+        put(noting, "k", "a")
+        get(noting, "k")
+        (path,) = (tmp_path / "audit").iterdir()
+        path.write_bytes(path.read_bytes() + b'{"at":1,"cl')
+        noting.restart()
+        get(noting, "k")
+        assert len(self.reads(noting, "k")) == 2
+
+    def test_the_files_stay_within_their_bounds(
+        self, noting: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(audit, "AUDIT_FILE_BYTES_MAX", 500)
+        put(noting, "k", "a")
+        for _ in range(50):
+            get(noting, "k")
+        files = list((tmp_path / "audit").iterdir())
+        assert len(files) == limits.AUDIT_FILES_MAX
+        assert all(path.stat().st_size <= 500 for path in files)
+
+    def test_a_note_that_fails_fails_no_read_and_is_told(
+        self, noting: Host, tmp_path: Path
+    ) -> None:
+        (tmp_path / "audit").write_text("a file where a folder should be")
+        put(noting, "k", "a")
+        assert get(noting, "k")["value"] == "a"
+        assert "not noted" in noting.call("get_system_health")["audit"]["failure"]
+
+    def test_a_purge_takes_the_notes_as_well(self, noting: Host, tmp_path: Path) -> None:
+        for key in ("MARKER", "kept"):
+            put(noting, key, "a")
+            get(noting, key)
+        noting.call("memory_search", query="where is MARKER")
+        noting.call("memory_delete", key="MARKER", purge=True)
+        noting.call("rebuild_index")
+        files = [path for path in tmp_path.rglob("*") if path.is_file()]
+        assert not any(b"MARKER" in path.read_bytes() for path in files)
+        assert len(self.reads(noting, "kept")) == 1
+
+    def test_it_can_be_off(self, host: Host) -> None:
+        put(host, "k", "a")
+        get(host, "k")
+        assert host.call("memory_history", key="k", include_reads=True)["reads"] is None
+        assert host.call("get_system_health")["audit"] == "off"
+        assert not any("audit" in name for name in host.disk.files)
