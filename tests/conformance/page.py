@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 
-from .suite import PACKAGE, REVISIONS, SIDES, Outcome
+from ..interop.npm import CONFORMANCE
+from .suite import REVISIONS, SIDES, Outcome
 
 HEAD = f"""# Conformance
 
-What the official conformance suite says of our protocol library: `{PACKAGE}`.
+What the official conformance suite says of our protocol library: `{CONFORMANCE}`.
 Written by `python -m tests.conformance`; a test holds it to a fresh run. npm must be there, a
 Node that is new enough comes along.
 

@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ..interop.npm import Installed, installed
+from ..interop.npm import CONFORMANCE, Installed, installed
 from .bridge import ROOT, HttpFront
 
-PACKAGE: Final = "@modelcontextprotocol/conformance@0.2.0-alpha.12"
 REVISIONS: Final = ("2025-11-25", "2026-07-28")
 SIDES: Final = ("server", "client")
 RUN_TIMEOUT_S: Final = 120.0
@@ -70,7 +69,7 @@ class Outcome:
 
 def run() -> list[Outcome]:
     """Every scenario's outcome, in the suite's order. What ``npm.installed`` raises."""
-    suite = installed([PACKAGE])
+    suite = installed([CONFORMANCE])
     return [
         outcome
         for revision in REVISIONS

@@ -4,17 +4,19 @@ import functools
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from .npm import Installed, NoNpm, installed
+from .npm import CONFORMANCE, Installed, NoNpm, installed
+from .recording import RECORDER, problems
 
 INSTALL_TIMEOUT_S = 300.0
 
 Interpreter = Callable[[str], Path]
 Packages = Callable[[Sequence[str]], Installed]
+Recorded = Callable[[Sequence[str]], list[str]]
 
 
 @pytest.fixture(scope="session")
@@ -48,3 +50,11 @@ def npm_packages() -> Packages:
             pytest.skip(str(error))
 
     return packages
+
+
+@pytest.fixture
+def recorded(tmp_path: Path, npm_packages: Packages) -> Iterator[Recorded]:
+    """Makes of a server's command one that records; in the end every message must be valid."""
+    log = tmp_path / "messages.jsonl"
+    yield lambda command: [sys.executable, str(RECORDER), str(log), *command]
+    assert problems(log, npm_packages([CONFORMANCE])) == []

@@ -14,6 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 NODE = "node@24"
+CONFORMANCE = "@modelcontextprotocol/conformance@0.2.0-alpha.12"
+"""The official suite. It also brings the official JSON Schemas."""
+
 INSTALL_TIMEOUT_S = 300.0
 
 

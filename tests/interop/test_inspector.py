@@ -9,7 +9,7 @@ import pytest
 
 from convmem.cli.launch import server_command
 
-from .conftest import Packages
+from .conftest import Packages, Recorded
 from .conversation import PATIENCE_S, TOOLS, calls, check_answers
 
 pytestmark = pytest.mark.ci
@@ -35,27 +35,28 @@ def inspector(npm_packages: Packages) -> Inspector:
 
 @pytest.mark.parametrize("era", ["legacy", "auto", "modern"])
 def test_an_inspector_of_every_era_is_served(
-    era: str, inspector: Inspector, tmp_path: Path
+    era: str, inspector: Inspector, recorded: Recorded, tmp_path: Path
 ) -> None:
     command = [*inspector, "--protocol-era", era]
-    listed = _run([*command, "--method", "tools/list"], tmp_path)
+    server = recorded(server_command(tmp_path / "store"))
+    listed = _run([*command, "--method", "tools/list"], server)
     assert listed.returncode == 0, listed.stderr
     assert {tool["name"] for tool in json.loads(listed.stdout)["result"]["tools"]} == TOOLS
     # Every call starts a server: what is read was found on disk.
-    check_answers([_call(command, call, tmp_path) for call in calls()])
+    check_answers([_call(command, call, server) for call in calls()])
 
 
 def test_every_schema_is_portable(inspector: Inspector, tmp_path: Path) -> None:
-    listed = _run([*inspector, "--method", "tools/list", "--strict"], tmp_path)
+    listed = _run([*inspector, "--method", "tools/list", "--strict"], server_command(tmp_path))
     assert listed.returncode == 0, listed.stderr
     # Warnings leave the status 0 and add a finding.
     assert json.loads(listed.stdout).get("schemaFindings", []) == []
 
 
-def _call(command: list[str], call: dict[str, Any], data_dir: Path) -> dict[str, Any]:
+def _call(command: list[str], call: dict[str, Any], server: list[str]) -> dict[str, Any]:
     arguments = json.dumps(call["arguments"])
     method = ["--method", "tools/call", "--tool-name", call["tool"], "--tool-args-json", arguments]
-    finished = _run([*command, *method], data_dir)
+    finished = _run([*command, *method], server)
     assert finished.returncode in (0, TOOL_FAILED), finished.stderr
     result = json.loads(finished.stdout)["result"]
     assert result.get("isError", False) == (finished.returncode == TOOL_FAILED)
@@ -66,9 +67,9 @@ def _call(command: list[str], call: dict[str, Any], data_dir: Path) -> dict[str,
     }
 
 
-def _run(command: list[str], data_dir: Path) -> subprocess.CompletedProcess[str]:
+def _run(command: list[str], server: list[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*command, "--", *server_command(data_dir)],
+        [*command, "--", *server],
         capture_output=True,
         encoding="utf-8",
         timeout=PATIENCE_S,

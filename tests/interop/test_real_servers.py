@@ -22,7 +22,7 @@ from convmem.protocol import (
     RequestTimedOut,
 )
 
-from .conftest import Interpreter, Packages
+from .conftest import Interpreter, Packages, Recorded
 from .conversation import PATIENCE_S
 
 pytestmark = pytest.mark.ci
@@ -79,9 +79,9 @@ def command(interpreter_with: Interpreter, npm_packages: Packages, tmp_path: Pat
 
 @pytest.mark.parametrize(("kind", "era", "revision"), CASES)
 def test_a_server_is_understood(
-    kind: Kind, era: Era | None, revision: str, command: Command
+    kind: Kind, era: Era | None, revision: str, command: Command, recorded: Recorded
 ) -> None:
-    with BlockingClient(command(kind), era=era, timeout_s=PATIENCE_S) as client:
+    with BlockingClient(recorded(command(kind)), era=era, timeout_s=PATIENCE_S) as client:
         met = (client.server_name, client.protocol_version, client.instructions)
         assert met == ("real", revision, "Ask it.")
         assert {tool["name"] for tool in client.list_tools()} == {

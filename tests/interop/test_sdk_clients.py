@@ -9,7 +9,7 @@ import pytest
 from convmem.cli.launch import server_command
 from convmem.protocol import HANDSHAKE_VERSIONS, MODERN_VERSIONS
 
-from .conftest import Interpreter
+from .conftest import Interpreter, Recorded
 from .conversation import PATIENCE_S, TOOLS, calls, check_answers
 
 pytestmark = pytest.mark.ci
@@ -35,11 +35,13 @@ def test_a_host_of_the_sdk_is_served(
     revision: str,
     server: str | None,
     interpreter_with: Interpreter,
+    recorded: Recorded,
     tmp_path: Path,
 ) -> None:
     python = str(interpreter_with(requirement))
+    server_recorded = recorded(server_command(tmp_path / "store"))
     finished = subprocess.run(
-        [python, "-I", str(CLIENTS / script), *mode, *server_command(tmp_path / "store")],
+        [python, "-I", str(CLIENTS / script), *mode, *server_recorded],
         input=json.dumps(calls()),
         capture_output=True,
         encoding="utf-8",
