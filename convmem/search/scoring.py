@@ -84,24 +84,27 @@ def score_segments(index: Index, units: list[Unit]) -> Scored:
     ]
     mean_length = index.live_chars / max(1, index.live_segments)
     blocks = [
-        (block, _scores(block.lengths.astype(np.float32) / mean_length, units, shares, of_block))
+        (block, _scores(block, mean_length, units, shares, of_block))
         for block, of_block in zip(index.blocks, found, strict=True)
     ]
     return Scored(blocks, rarities)
 
 
 def _scores(
-    lengths: NDArray[np.float32],
+    block: Block,
+    mean_length: float,
     units: list[Unit],
     shares: list[np.float32],
     found: list["_Likeness"],
 ) -> Scores:
-    """The scores of the segments of a block; their lengths are in mean lengths."""
-    scores = np.zeros(len(lengths), np.float32)
+    """The scores of the segments of a block."""
+    scores = np.zeros(len(block), np.float32)
     for k1 in dict.fromkeys(unit.k1 for unit in units):
-        held_back = np.float32(k1 * LENGTH_SHARE) * lengths + np.float32(k1 * (1 - LENGTH_SHARE))
+        held_back = block.lengths.astype(np.float32)
+        held_back *= k1 * LENGTH_SHARE / mean_length
+        held_back += k1 * (1 - LENGTH_SHARE)
         # What is wholly there is held back alike for all units: their shares are summed first.
-        there = np.zeros(len(lengths), np.float32)
+        there = np.zeros(len(block), np.float32)
         for unit, share, likeness in zip(units, shares, found, strict=True):
             if unit.k1 != k1:
                 continue
@@ -110,7 +113,9 @@ def _scores(
                 amounts = likeness.amounts
                 added = share * amounts / (amounts + held_back[likeness.partly])
                 np.add.at(scores, likeness.partly, added)
-        scores += there / (1 + held_back)
+        held_back += 1
+        there /= held_back
+        scores += there
     return scores
 
 
