@@ -40,20 +40,16 @@ class Page(Generic[Item]):
 
     def add(self, item: Item) -> bool:
         """Take an item in, or leave it to the next page and return False."""
-        size = json_bytes(item)
-        if self.items and self._left < size:
-            return False
-        self._left -= size
-        self.items.append(item)
-        return True
+        return self._take_in(item, json_bytes(item))
 
     def add_detailed(self, item: Callable[[Detail], Item]) -> bool:
         """Take an item in with the most detail that would fit on an empty page, or leave it."""
         for detail in Detail:
             detailed = item(detail)
-            if json_bytes(detailed) <= self._budget:
+            size = json_bytes(detailed)
+            if size <= self._budget:
                 break
-        return self.add(detailed)
+        return self._take_in(detailed, size)
 
     def reserve(self, value: object) -> bool:
         """Set aside what a value takes beside the items; False if so much is not left."""
@@ -61,6 +57,13 @@ class Page(Generic[Item]):
         if self._left < size:
             return False
         self._left -= size
+        return True
+
+    def _take_in(self, item: Item, size: int) -> bool:
+        if self.items and self._left < size:
+            return False
+        self._left -= size
+        self.items.append(item)
         return True
 
 
