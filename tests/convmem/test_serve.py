@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from convmem.protocol import BlockingClient, RequestFailed
+from tests.protocol.requirements import proves
 
 SERVE = [sys.executable, "-m", "convmem", "serve"]
 MESSAGE = {"session_id": "s", "role": "user", "content": "text"}
@@ -204,6 +205,7 @@ def test_a_line_that_is_not_json_is_answered_and_the_next_one_served(tmp_path: P
     assert answers[1]["result"]["structuredContent"]["created"] is True
 
 
+@proves("LIFE-10")
 def test_the_host_is_greeted_before_anything_heavy_is_imported(tmp_path: Path) -> None:
     script = (
         "import sys, convmem.server\n"

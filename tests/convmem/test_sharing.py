@@ -14,6 +14,7 @@ import pytest
 from convmem.cli.launch import server_command
 from convmem.protocol import Client, Era, Notification
 from tests.convmem.harness import Refused
+from tests.protocol.requirements import proves
 
 WAIT_S = 60.0
 SESSION = {"view": "history", "session_id": "s", "order": "oldest_first"}
@@ -136,6 +137,7 @@ def test_all_that_an_owner_offers_a_guest_offers(tmp_path: Path) -> None:
     run(test())
 
 
+@proves("RES-06")
 @pytest.mark.parametrize("era", [Era.HANDSHAKE, Era.MODERN])
 @pytest.mark.parametrize("listener", ["owner", "guest", "a guest whose owner ended"])
 def test_a_host_hears_of_changes_that_others_make(tmp_path: Path, era: Era, listener: str) -> None:
@@ -284,6 +286,7 @@ def test_an_exclusive_server_joins_nobody(tmp_path: Path) -> None:
     run(test())
 
 
+@proves("PROC-12")
 def test_many_that_start_at_once_on_a_fresh_folder_all_join(tmp_path: Path) -> None:
     async def test() -> None:
         before = sockets()

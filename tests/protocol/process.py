@@ -12,7 +12,8 @@ from typing import IO, Any, Self
 
 from convmem.protocol import LineReader
 
-from .wire import PATIENCE_S, judged, line
+from .judge import judged
+from .wire import PATIENCE_S, line
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = (sys.executable, "-m", "tests.protocol.example")

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from convmem.protocol import Field, InvalidArguments, parse
 
+from .requirements import proves
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
@@ -80,6 +82,7 @@ UNDERSTOOD: list[tuple[object, dict[str, Any]]] = [
 ]
 
 
+@proves("CALL-05", "CALL-06", "CALL-08", "CALL-09")
 @pytest.mark.parametrize(("arguments", "changed"), UNDERSTOOD, ids=repr)
 def test_understood(arguments: object, changed: dict[str, Any]) -> None:
     assert parse(All, arguments) == All(**changed)
@@ -142,6 +145,7 @@ REFUSED: list[tuple[object, str]] = [
 ]
 
 
+@proves("CALL-10", "CALL-11")
 @pytest.mark.parametrize(("arguments", "problem"), REFUSED, ids=lambda case: repr(case)[:60])
 def test_refused(arguments: object, problem: str) -> None:
     with pytest.raises(InvalidArguments) as caught:
@@ -149,23 +153,27 @@ def test_refused(arguments: object, problem: str) -> None:
     assert caught.value.problems == [problem]
 
 
+@proves("CALL-02")
 def test_every_problem_is_told_at_once() -> None:
     with pytest.raises(InvalidArguments) as caught:
         parse(Needed, {"count": "abc"})
     assert str(caught.value) == 'text: required; count: expected integer, got "abc"'
 
 
+@proves("CALL-09")
 @pytest.mark.parametrize("value", [None, "", "null", [], {}])
 def test_what_is_needed_is_never_taken_for_absent(value: object) -> None:
     with pytest.raises(InvalidArguments, match="count"):
         parse(Needed, {"text": "x", "count": value})
 
 
+@proves("CALL-08")
 @given(st.text())
 def test_text_comes_through_as_it_is(text: str) -> None:
     assert parse(All, json.loads(json.dumps({"note": text}))).note == text
 
 
+@proves("CALL-11")
 @given(st.text(), st.characters(categories=["Cs"]), st.text())
 def test_text_that_is_not_unicode_is_never_repaired(before: str, lone: str, after: str) -> None:
     with pytest.raises(InvalidArguments, match=f"at character {len(before)}$"):

@@ -22,6 +22,7 @@ from convmem.protocol import (
 
 from .example import example
 from .process import EXAMPLE, ROOT
+from .requirements import proves
 
 SCENARIO_TIMEOUT_S = 30.0
 
@@ -77,6 +78,7 @@ def test_our_client_and_our_server(era: Era | None, version: str) -> None:
     meet(list(EXAMPLE), scenario, era=era)
 
 
+@proves("CLIENT-06", "CLIENT-07", "CLIENT-08")
 @pytest.mark.parametrize(
     ("kind", "version", "server"),
     [
@@ -114,6 +116,7 @@ async def unable(params: Mapping[str, object]) -> Mapping[str, object]:
     raise ValueError("the secret")
 
 
+@proves("CLIENT-13")
 def test_input_that_is_required_is_given_with_the_state_as_it_came() -> None:
     async def scenario(client: Client) -> None:
         result: Any = await client.request("tools/call", {"name": "x"})
@@ -170,6 +173,7 @@ def test_many_calls_at_once_find_their_answers() -> None:
     meet(list(EXAMPLE), scenario)
 
 
+@proves("CLIENT-01", "CLIENT-03", "CLIENT-04")
 def test_noise_is_skipped_and_never_answered() -> None:
     async def scenario(client: Client) -> None:
         first, second = await client.request("one"), await client.request("two", {"a": 1})
@@ -180,6 +184,7 @@ def test_noise_is_skipped_and_never_answered() -> None:
     meet(fake("noisy"), scenario)
 
 
+@proves("CLIENT-05")
 def test_a_server_may_ask() -> None:
     async def scenario(client: Client) -> None:
         result: Any = await client.request("x")
@@ -193,6 +198,7 @@ def test_a_server_may_ask() -> None:
     meet(fake("asking"), scenario, answers=answers)
 
 
+@proves("CLIENT-09")
 def test_all_pages_are_listed_and_a_circle_ends() -> None:
     async def scenario(client: Client) -> None:
         assert [tool["name"] for tool in await client.list_tools()] == ["a", "b", "c"]
@@ -221,6 +227,7 @@ def test_an_error_is_told_with_its_data() -> None:
     meet(fake("failing"), scenario)
 
 
+@proves("CLIENT-10")
 def test_a_call_given_up_is_cancelled_and_its_late_answer_ignored() -> None:
     async def scenario(client: Client) -> None:
         with pytest.raises(RequestTimedOut, match=r"no answer to slow within 0\.05 s"):
@@ -239,6 +246,7 @@ def test_a_call_given_up_is_cancelled_and_its_late_answer_ignored() -> None:
     meet(fake("mute"), scenario)
 
 
+@proves("CLIENT-11")
 def test_a_server_that_dies_is_told_with_its_last_words() -> None:
     async def scenario(client: Client) -> None:
         with pytest.raises(ServerGone, match=r"exit status 3.*last words") as caught:
@@ -263,6 +271,7 @@ def test_a_killed_server_is_gone() -> None:
     meet(list(EXAMPLE), scenario)
 
 
+@proves("CLIENT-11")
 def test_stderr_is_drained() -> None:
     async def scenario(client: Client) -> None:
         for _ in range(100):
@@ -272,6 +281,7 @@ def test_stderr_is_drained() -> None:
     meet(fake("chatty"), scenario)
 
 
+@proves("CLIENT-04")
 def test_an_answer_may_be_long_and_not_quite_unicode() -> None:
     async def scenario(client: Client) -> None:
         result = await client.call_tool("x", {})
@@ -297,6 +307,7 @@ def test_a_handshake_that_fails_is_told(
         asyncio.run(Client.start(command, cwd=str(ROOT), timeout_s=1.0))
 
 
+@proves("CLIENT-12")
 @pytest.mark.ci
 def test_a_server_that_will_not_leave_is_killed_with_all_it_started() -> None:
     children: list[int] = []
@@ -332,6 +343,7 @@ def test_a_blocking_client_that_cannot_start_says_why() -> None:
         BlockingClient(fake("wordless"), cwd=str(ROOT))
 
 
+@proves("CLIENT-02")
 @pytest.mark.parametrize(
     ("text", "problem"),
     [("\ud800", "not Unicode"), ("x" * 9_000_000, "too long"), (nested(200), "deeper than 128")],

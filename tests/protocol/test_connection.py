@@ -19,6 +19,8 @@ from convmem.protocol import (
     encode,
 )
 
+from .requirements import proves
+
 
 def receive(connection: Connection, *messages: Message) -> list[Any]:
     return list(connection.receive_data(b"".join(map(encode, messages))))
@@ -48,6 +50,7 @@ def test_what_was_never_asked_gets_no_answer() -> None:
     assert Connection(batches=False).send(Response(1, {})) == b""
 
 
+@proves("MSG-04")
 def test_ids_of_two_types_are_two_requests() -> None:
     connection = Connection(batches=False)
     assert receive(connection, asked(id_=1), asked(id_="1")) == [asked(id_=1), asked(id_="1")]
@@ -62,6 +65,7 @@ def test_an_id_in_flight_cannot_be_used_again() -> None:
     assert second.id is None
 
 
+@proves("CANCEL-02")
 @pytest.mark.parametrize("id_", ["1", 2, None, [], 1.5])
 def test_only_the_very_id_is_cancelled(id_: object) -> None:
     connection = Connection(batches=False)
@@ -70,6 +74,7 @@ def test_only_the_very_id_is_cancelled(id_: object) -> None:
     assert connection.send(Response(1, {})) != b""
 
 
+@proves("CANCEL-01")
 def test_nothing_follows_a_cancellation() -> None:
     connection = Connection(batches=False)
     cancelled = Notification("notifications/cancelled", {"requestId": 1})
@@ -78,6 +83,7 @@ def test_nothing_follows_a_cancellation() -> None:
     assert connection.send(Response(1, {})) == b""
 
 
+@proves("PROG-02", "PROG-03")
 def test_progress_only_rises_and_never_completes() -> None:
     connection = Connection(batches=False)
     receive(connection, asked(token=0))
@@ -93,6 +99,7 @@ def test_progress_only_rises_and_never_completes() -> None:
     assert connection.progress(1, 4, 9, None) == b""
 
 
+@proves("PROG-01")
 @pytest.mark.parametrize("token", [None, 1.5, True, {}, [], "x" * 70_000], ids=repr)
 def test_an_invalid_token_asks_for_nothing(token: object) -> None:
     connection = Connection(batches=False)
@@ -109,6 +116,7 @@ def test_a_line_too_long_is_not_sent_and_the_request_still_waits() -> None:
     assert connection.send(Response(1, {})) != b""
 
 
+@proves("CLIENT-04")
 @pytest.mark.parametrize("id_", [1, "1"])
 def test_an_answer_is_matched_across_types_once(id_: int | str) -> None:
     connection = Connection(batches=False)
@@ -116,6 +124,7 @@ def test_an_answer_is_matched_across_types_once(id_: int | str) -> None:
     assert receive(connection, Response(id_, {"a": 1}), Response(1, {})) == [Response(1, {"a": 1})]
 
 
+@proves("CLIENT-03")
 def test_answers_to_nothing_are_no_events() -> None:
     connection = Connection(batches=False)
     id_, _ = connection.request("work", {})

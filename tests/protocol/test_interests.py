@@ -20,6 +20,7 @@ from convmem.protocol import (
 from .checks import error, result
 from .example import example
 from .raw import RawTool, text
+from .requirements import proves
 from .wire import (
     HANDSHAKE_2025_11,
     MODERN_META,
@@ -106,6 +107,7 @@ def test_what_is_offered_is_announced() -> None:
     }
 
 
+@proves("RES-03")
 def test_bytes_are_read_as_base64() -> None:
     (answer,) = conversation(server(), request("resources/read", {"uri": URI}))
     assert answer["result"]["contents"] == [
@@ -117,6 +119,7 @@ LOGGED_INFO = {"level": "info", "logger": "store", "data": {"n": 1}}
 LOGGED_ERROR = {"level": "error", "data": "two"}
 
 
+@proves("LOG-01", "LOG-02")
 @pytest.mark.parametrize(
     ("level", "heard"),
     [
@@ -138,11 +141,13 @@ def test_logs_are_heard_from_the_level_asked_for(level: str | None, heard: list[
     assert "result" in modern[-1]
 
 
+@proves("LOG-02")
 def test_a_level_holds_for_its_era_and_request_only() -> None:
     levels = request("logging/setLevel", {"level": "debug"}, 7)
     assert len(conversation(server(), levels, call("log", **MODERN_META))) == 2
 
 
+@proves("RES-04")
 def test_subscribers_hear_of_changes_and_of_nothing_else() -> None:
     async def scenario(peer: Peer, server: Server) -> None:
         peer.send(request("resources/subscribe", {"uri": URI}))
@@ -160,6 +165,7 @@ def test_subscribers_hear_of_changes_and_of_nothing_else() -> None:
     converse(scenario)
 
 
+@proves("RES-05")
 def test_a_listener_is_acknowledged_told_and_answered_at_the_end() -> None:
     async def scenario(peer: Peer, server: Server) -> None:
         peer.send(listen(5, toolsListChanged=True, resourceSubscriptions=[URI]))
@@ -183,6 +189,7 @@ def test_a_listener_is_acknowledged_told_and_answered_at_the_end() -> None:
     converse(scenario)
 
 
+@proves("CANCEL-01")
 def test_a_listener_that_is_cancelled_hears_nothing_more_and_its_id_is_free() -> None:
     async def scenario(peer: Peer, server: Server) -> None:
         peer.send(listen(5, resourceSubscriptions=[URI]))
@@ -218,6 +225,7 @@ MANY = [f"lib://{n}" for n in range(SUBSCRIPTIONS_MAX)]
 LONG = "x" * (URI_CHARS_MAX + 1)
 
 
+@proves("LOG-03", "ERA-06", "ERA-07")
 @pytest.mark.parametrize(
     ("message", "code"),
     [
@@ -241,6 +249,7 @@ def test_requests_that_cannot_be_granted(message: Json, code: int) -> None:
     assert error(code, 1)(answer)
 
 
+@proves("RES-08")
 def test_subscriptions_are_bounded() -> None:
     messages = [
         request("resources/subscribe", {"uri": uri}, id_) for id_, uri in enumerate([*MANY, URI])
@@ -249,6 +258,7 @@ def test_subscriptions_are_bounded() -> None:
     assert [answer["id"] for answer in answers if "error" in answer] == [SUBSCRIPTIONS_MAX]
 
 
+@proves("MSG-09")
 @pytest.mark.parametrize(
     "method", ["logging/setLevel", "resources/subscribe", "resources/unsubscribe"]
 )
@@ -258,6 +268,7 @@ def test_what_is_not_offered_is_no_method(method: str) -> None:
     assert error(-32601, 1)(answer)
 
 
+@proves("ASK-01")
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
@@ -278,6 +289,7 @@ def test_a_client_is_asked_and_answers(answer: Json, said: str) -> None:
     converse(scenario)
 
 
+@proves("ASK-02")
 def test_a_call_cancelled_while_it_asks_withdraws_its_question() -> None:
     async def scenario(peer: Peer, server: Server) -> None:
         peer.send(call("ask", id_=7))
@@ -291,6 +303,7 @@ def test_a_call_cancelled_while_it_asks_withdraws_its_question() -> None:
     converse(scenario)
 
 
+@proves("ERA-08", "ERA-09")
 def test_a_modern_client_is_not_asked_but_told_what_is_required() -> None:
     (answer,) = conversation(server(), call("ask", **MODERN_META))
     assert answer["result"]["content"][0]["text"] == "refused -32601"
@@ -299,6 +312,7 @@ def test_a_modern_client_is_not_asked_but_told_what_is_required() -> None:
     assert answer["result"]["resultType"] == "input_required"
 
 
+@proves("OUT-05")
 @pytest.mark.parametrize("method", ["resources/read", "server/discover"])
 def test_an_error_too_long_for_a_line_is_a_short_one(method: str) -> None:
     long = "x" * 9_000_000

@@ -19,6 +19,8 @@ from convmem.protocol import (
     encode,
 )
 
+from .requirements import proves
+
 # A message and its line; each must come of the other.
 CASES: list[tuple[Message, bytes]] = [
     (Request(1, "ping", {}), b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'),
@@ -52,6 +54,7 @@ def test_a_message_and_its_line_come_of_each_other(message: Message, line: bytes
     assert decode(b"\xef\xbb\xbf " + line[:-1] + b"\r") == message
 
 
+@proves("LINE-11")
 def test_a_stream_is_read_the_same_however_it_is_cut() -> None:
     stream = b"".join(line for _, line in CASES)
     lines = [line[:-1] for _, line in CASES]
@@ -63,6 +66,7 @@ def test_a_stream_is_read_the_same_however_it_is_cut() -> None:
     assert reader.close() == [b"begun"]
 
 
+@proves("LINE-01", "LINE-08")
 @given(st.lists(st.binary(max_size=12).map(lambda data: data[:9] + b"\n" * (data[9:] > b"a"))))
 def test_lines_depend_on_the_stream_alone(pieces: list[bytes]) -> None:
     limit = 6
@@ -80,6 +84,7 @@ PARTS = st.sampled_from(
 )
 
 
+@proves("OUT-02")
 @settings(max_examples=500)
 @given(st.lists(PARTS).map("".join))
 def test_no_lone_surrogate_leaves_and_nothing_else_changes(text: str) -> None:
@@ -88,6 +93,7 @@ def test_no_lone_surrogate_leaves_and_nothing_else_changes(text: str) -> None:
     assert json.loads(line)["params"]["text"] == paired
 
 
+@proves("OUT-03")
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), object(), {1: {2}}], ids=repr)
 def test_what_is_not_json_is_not_sent(value: object) -> None:
     with pytest.raises((ValueError, TypeError)):

@@ -20,6 +20,8 @@ from convmem.protocol import (
     memory_pair,
 )
 
+from .requirements import proves
+
 WAIT_S = 10.0
 META = {
     "_meta": {
@@ -107,6 +109,7 @@ def refused(method: str, params: Mapping[str, Any], **offered: Any) -> int:
     return failed.value.code
 
 
+@proves("LIFE-08")
 def test_only_what_is_offered_is_announced() -> None:
     tools = {"tools": {"listChanged": False}}
     resources = {"resources": {"subscribe": False, "listChanged": False}}
@@ -117,6 +120,7 @@ def test_only_what_is_offered_is_announced() -> None:
     assert ask("capabilities", prompts=None, resources=None) == tools
 
 
+@proves("RES-01")
 def test_fixed_resources_and_templates_are_listed_apart() -> None:
     shared = {"mimeType": "text/plain"}
     assert ask("resources/list") == {
@@ -138,6 +142,7 @@ def test_fixed_resources_and_templates_are_listed_apart() -> None:
     }
 
 
+@proves("RES-01")
 @pytest.mark.parametrize(
     ("uri", "text"),
     [
@@ -151,6 +156,7 @@ def test_what_is_there_is_read(uri: str, text: str) -> None:
     assert ask("resources/read", {"uri": uri}) == {"contents": expected}
 
 
+@proves("RES-02")
 @pytest.mark.parametrize(
     "uri",
     [
@@ -169,12 +175,14 @@ def test_what_is_not_there_is_told_as_the_era_has_it(uri: str) -> None:
     assert refused("resources/read", {"uri": uri} | META) == -32602
 
 
+@proves("ERA-05")
 def test_a_modern_read_carries_what_every_modern_result_does() -> None:
     read = ask("resources/read", {"uri": "lib://all"} | META)
     assert read["resultType"] == "complete"
     assert (read["ttlMs"], read["cacheScope"]) == (0, "private")
 
 
+@proves("PROMPT-01")
 def test_a_prompt_is_listed_with_its_arguments_and_rendered() -> None:
     assert ask("prompts/list") == {
         "prompts": [
@@ -193,6 +201,7 @@ def test_a_prompt_is_listed_with_its_arguments_and_rendered() -> None:
     assert got["messages"] == [{"role": "user", "content": {"type": "text", "text": "Hello, Mika"}}]
 
 
+@proves("COMPLETE-01")
 def test_completion_gives_a_hundred_values_at_most() -> None:
     argument = {"name": "name", "value": "m"}
     for reference in (
@@ -211,6 +220,7 @@ def test_completion_gives_a_hundred_values_at_most() -> None:
         }
 
 
+@proves("PROMPT-02")
 @pytest.mark.parametrize(
     ("method", "params"),
     [
@@ -238,6 +248,7 @@ def test_bad_requests_are_told(method: str, params: dict[str, Any]) -> None:
     assert refused(method, params) == -32602
 
 
+@proves("MSG-09")
 @pytest.mark.parametrize(
     "method", ["resources/read", "prompts/get", "completion/complete", "resources/subscribe"]
 )

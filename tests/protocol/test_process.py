@@ -14,6 +14,7 @@ import pytest
 from convmem.protocol import CLOSE_TIMEOUT_S
 
 from .process import EXAMPLE, ServerProcess
+from .requirements import proves
 from .wire import HANDSHAKE_2025_11, call, line, request
 
 PING = request("ping", id_=9)
@@ -22,12 +23,14 @@ PONG = {"id": 9, "result": {}}
 DEADLINE_S = CLOSE_TIMEOUT_S + 1.0
 
 
+@proves("PROC-06")
 def test_the_null_device_is_an_end() -> None:
     with ServerProcess(stdin=subprocess.DEVNULL) as server:
         assert server.rest() == []
         assert server.ends() == (0, "")
 
 
+@proves("PROC-06", "LINE-07")
 def test_a_file_is_served_to_its_end(tmp_path: Path) -> None:
     (tmp_path / "in").write_bytes(line(HANDSHAKE_2025_11) + line(PING)[:-1])
     with (tmp_path / "in").open("rb") as stdin, ServerProcess(stdin=stdin) as server:
@@ -35,6 +38,7 @@ def test_a_file_is_served_to_its_end(tmp_path: Path) -> None:
         assert server.ends() == (0, "")
 
 
+@proves("PROC-06")
 def test_output_may_be_a_file(tmp_path: Path) -> None:
     with (tmp_path / "out").open("wb") as stdout, ServerProcess(stdout=stdout) as server:
         server.send(PING)
@@ -43,6 +47,7 @@ def test_output_may_be_a_file(tmp_path: Path) -> None:
     assert (tmp_path / "out").read_bytes().count(b"\n") == 1
 
 
+@proves("PROC-01")
 def test_a_request_right_before_the_end_is_answered() -> None:
     with ServerProcess() as server:
         server.send(call("wait", {"seconds": 0.2}), PING)
@@ -51,12 +56,14 @@ def test_a_request_right_before_the_end_is_answered() -> None:
         assert server.ends() == (0, "")
 
 
+@proves("PROC-06")
 def test_input_and_output_may_be_missing_from_the_start() -> None:
     without = ("sh", "-c", 'exec "$0" "$@" <&- >&-', *EXAMPLE)
     with ServerProcess(command=without) as server:
         assert server.ends() == (0, "")
 
 
+@proves("PROC-03")
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP"])
 def test_a_signal_ends_it_like_the_end_of_input(name: str, tmp_path: Path) -> None:
     notes = tmp_path / "notes"
@@ -69,6 +76,7 @@ def test_a_signal_ends_it_like_the_end_of_input(name: str, tmp_path: Path) -> No
     assert notes.read_text() == "opening\nclosing\n"
 
 
+@proves("PROC-03")
 def test_an_idle_server_leaves_quickly_on_a_signal() -> None:
     with ServerProcess() as server:
         server.send(PING)
@@ -79,6 +87,7 @@ def test_an_idle_server_leaves_quickly_on_a_signal() -> None:
         assert time.monotonic() - started < 1.0
 
 
+@proves("PROC-04")
 def test_a_host_that_stops_reading_for_good_is_no_error(tmp_path: Path) -> None:
     notes = tmp_path / "notes"
     with ServerProcess("--notes", str(notes)) as server:
@@ -90,6 +99,7 @@ def test_a_host_that_stops_reading_for_good_is_no_error(tmp_path: Path) -> None:
     assert notes.read_text() == "opening\nclosing\n"
 
 
+@proves("PROC-02")
 def test_a_blocked_output_does_not_hold_up_the_end(tmp_path: Path) -> None:
     notes = tmp_path / "notes"
     with ServerProcess("--notes", str(notes)) as server:
@@ -102,6 +112,7 @@ def test_a_blocked_output_does_not_hold_up_the_end(tmp_path: Path) -> None:
     assert notes.read_text() == "opening\nclosing\n"
 
 
+@proves("PROC-02")
 def test_a_close_that_hangs_does_not_hold_up_the_end() -> None:
     with ServerProcess("--closing", "hangs") as server:
         server.send(PING)
@@ -112,6 +123,7 @@ def test_a_close_that_hangs_does_not_hold_up_the_end() -> None:
         assert CLOSE_TIMEOUT_S - 0.1 < time.monotonic() - started < DEADLINE_S
 
 
+@proves("PROC-07")
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_what_a_host_does_not_read_is_not_heaped_up() -> None:
     with ServerProcess() as server:
@@ -125,6 +137,7 @@ def test_what_a_host_does_not_read_is_not_heaped_up() -> None:
         assert peak_bytes(server) - before < 16 * 1024 * 1024
 
 
+@proves("PROC-08")
 def test_calls_without_number_are_answered_though_nobody_reads_stderr() -> None:
     """Were there a line on stderr for each, good or bad, its pipe would be full by a hundredth."""
     calls = [call("none", {}), call("fill", {"size": "many"}), call("nowhere"), request("what")]
@@ -136,6 +149,7 @@ def test_calls_without_number_are_answered_though_nobody_reads_stderr() -> None:
         assert server.ends() == (0, "")
 
 
+@proves("PROC-05")
 def test_an_orphan_ends(tmp_path: Path) -> None:
     wrapper = (sys.executable, "-c", "import subprocess, sys; subprocess.call(sys.argv[1:])")
     notes = tmp_path / "notes"
@@ -166,6 +180,7 @@ def test_descriptors_made_non_blocking_by_the_host_work() -> None:
         assert server.ends() == (0, "")
 
 
+@proves("PROC-09")
 def test_nothing_but_the_protocol_reaches_the_output() -> None:
     with ServerProcess() as server:
         server.send(call("chatter"), PING)
@@ -176,6 +191,7 @@ def test_nothing_but_the_protocol_reaches_the_output() -> None:
     assert sorted(stderr.split()) == ["noise", "noise"]
 
 
+@proves("LIFE-10")
 def test_opening_waits_for_the_first_answer_and_may_fail(tmp_path: Path) -> None:
     notes = tmp_path / "notes"
     with ServerProcess("--notes", str(notes), "--opening", "fails") as server:

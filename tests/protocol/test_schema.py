@@ -8,6 +8,8 @@ import pytest
 
 from convmem.protocol import Call, Field, Tool, fields, json_schema, result_schema, schema_problems
 
+from .requirements import proves
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
@@ -184,6 +186,7 @@ REFUSED_BY_HOSTS: dict[str, dict[str, object]] = {
 }
 
 
+@proves("HOST-01")
 @pytest.mark.parametrize("case", REFUSED_BY_HOSTS)
 def test_the_linter_knows_what_hosts_refuse(case: str) -> None:
     assert list(schema_problems(REFUSED_BY_HOSTS[case])) != []
@@ -198,6 +201,7 @@ async def handler(arguments: Link, call: Call) -> dict[str, object]:
     raise AssertionError("not called")
 
 
+@proves("HOST-02", "HOST-03")
 @pytest.mark.parametrize(
     "text",
     [

@@ -11,6 +11,7 @@ from convmem.protocol import PARSE_ERRORS_ANSWERED_MAX, REQUESTS_IN_FLIGHT_MAX, 
 
 from .checks import error, result, says
 from .example import TOOLS, example
+from .requirements import proves
 from .wire import (
     HANDSHAKE_2025_11,
     MODERN_META,
@@ -31,6 +32,7 @@ def talk(*messages: object) -> list[Any]:
     return conversation(example(), *messages)
 
 
+@proves("LIFE-08")
 def test_the_handshake_in_full() -> None:
     assert talk(HANDSHAKE_2025_11) == [
         {
@@ -45,6 +47,7 @@ def test_the_handshake_in_full() -> None:
     ]
 
 
+@proves("ERA-02")
 def test_discovery_in_full() -> None:
     assert talk(request("server/discover", {"_meta": MODERN_META})) == [
         {
@@ -68,6 +71,7 @@ def test_discovery_in_full() -> None:
     ]
 
 
+@proves("ERA-04")
 def test_an_unsupported_modern_version_names_the_supported_ones() -> None:
     meta = MODERN_META | {"io.modelcontextprotocol/protocolVersion": "1900-01-01"}
     (answer,) = talk(request("tools/list", {"_meta": meta}))
@@ -75,6 +79,7 @@ def test_an_unsupported_modern_version_names_the_supported_ones() -> None:
     assert answer["error"]["data"] == {"supported": ["2026-07-28"], "requested": "1900-01-01"}
 
 
+@proves("ERA-05")
 @pytest.mark.parametrize("method", ["tools/list", "resources/list", "prompts/list", "tools/call"])
 def test_a_modern_result_carries_what_its_clients_demand(method: str) -> None:
     params = {"name": "say", "arguments": {"text": "x"}, "_meta": MODERN_META}
@@ -87,6 +92,7 @@ def test_a_modern_result_carries_what_its_clients_demand(method: str) -> None:
     )
 
 
+@proves("LIFE-09", "LIST-01")
 @pytest.mark.parametrize(
     ("version", "fields"),
     [
@@ -105,6 +111,7 @@ def test_a_list_has_the_fields_of_its_revision(version: str, fields: set[str]) -
     assert "nextCursor" not in answer["result"]
 
 
+@proves("CALL-07")
 def test_text_and_structure_each_hold_the_whole_result() -> None:
     text = 'ü\U0001f600\u2028"\\'
     _, answer = talk(HANDSHAKE_2025_11, call("say", {"text": text}))
@@ -121,6 +128,7 @@ def test_text_and_structure_each_hold_the_whole_result() -> None:
     }
 
 
+@proves("LIFE-09")
 def test_old_revisions_get_text_only() -> None:
     _, answer = talk(initialize("2025-03-26"), call("say", {"text": "x"}))
     assert set(answer["result"]) == {"content", "isError"}
@@ -134,6 +142,7 @@ def test_details_of_a_refusal_are_for_programs() -> None:
     )
 
 
+@proves("CALL-03")
 def test_an_unexpected_exception_gives_nothing_away() -> None:
     (answer,) = talk(call("fail", {"how": "badly"}))
     text = answer["result"]["content"][0]["text"]
@@ -156,11 +165,13 @@ def test_a_log_that_fails_costs_no_answer() -> None:
     assert says("x")(answer)
 
 
+@proves("LINE-06")
 def test_unreadable_lines_are_answered_only_so_often() -> None:
     answers = talk(*[b"noise\n"] * (PARSE_ERRORS_ANSWERED_MAX + 5), PING)
     assert [answer["id"] for answer in answers] == [None] * PARSE_ERRORS_ANSWERED_MAX + [9]
 
 
+@proves("MSG-05")
 def test_an_id_in_flight_is_refused_and_free_again_after_its_answer() -> None:
     async def scenario() -> None:
         async with served(example()) as peer:
@@ -173,6 +184,7 @@ def test_an_id_in_flight_is_refused_and_free_again_after_its_answer() -> None:
     asyncio.run(scenario())
 
 
+@proves("CANCEL-01", "CANCEL-02")
 def test_a_cancelled_call_gets_no_answer_and_its_id_is_free() -> None:
     async def scenario() -> None:
         async with served(example()) as peer:
@@ -184,6 +196,7 @@ def test_a_cancelled_call_gets_no_answer_and_its_id_is_free() -> None:
     asyncio.run(scenario())
 
 
+@proves("PROG-01", "PROG-02", "PROG-03")
 def test_progress_rises_starts_late_and_stops_before_the_end() -> None:
     tokens: dict[int, object] = {1: 0, 2: "", 3: "t", 4: 1.5, 5: None, 6: {}, 7: True}
 
@@ -213,15 +226,18 @@ def test_progress_rises_starts_late_and_stops_before_the_end() -> None:
     assert asyncio.run(scenario()) == {id_: heard if id_ <= 3 else [] for id_ in tokens}
 
 
+@proves("PROC-01")
 def test_calls_in_flight_when_the_input_ends_are_finished() -> None:
     answers = talk(*(call("wait", {"seconds": 0.1}, n) for n in range(REQUESTS_IN_FLIGHT_MAX * 2)))
     assert sorted(answer["id"] for answer in answers) == list(range(REQUESTS_IN_FLIGHT_MAX * 2))
 
 
+@proves("PROC-01")
 def test_calls_that_do_not_end_are_given_up_when_the_input_ends() -> None:
     assert talk(call("wait", {"seconds": 100}), PING) == [{"id": 9, "result": {}}]
 
 
+@proves("LIFE-10")
 def test_tools_are_not_asked_for_before_they_are_needed() -> None:
     def forbidden() -> Iterator[Tool[Any]]:
         raise AssertionError("asked for the tools")

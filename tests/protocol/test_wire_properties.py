@@ -21,6 +21,7 @@ from convmem.protocol import NESTING_MAX, PARSE_ERRORS_ANSWERED_MAX, REQUESTS_IN
 
 from .example import example
 from .process import EXAMPLE, ServerProcess
+from .requirements import proves
 from .wire import MODERN_META, call, conversation, initialize, line, request
 
 IDS = st.integers(-3, 3) | st.sampled_from(["", "1", "é", 2**60, "\ud800"])
@@ -177,6 +178,7 @@ def answered(messages: list[Any]) -> Counter[str]:
     return Counter(repr(answer["id"]) for answer in flat)
 
 
+@proves("LINE-12")
 @settings(max_examples=400)
 @given(st.sampled_from(OPENINGS), streams())
 def test_each_request_has_exactly_one_answer(opening: list[object], stream: bytes) -> None:
@@ -198,6 +200,7 @@ def test_each_request_has_exactly_one_answer(opening: list[object], stream: byte
         assert told.total() == due.total()
 
 
+@proves("LINE-11")
 @settings(max_examples=200)
 @given(st.sampled_from(OPENINGS), streams(), st.lists(st.integers(0, 400), max_size=8))
 def test_how_a_stream_is_cut_changes_nothing(
@@ -209,6 +212,7 @@ def test_how_a_stream_is_cut_changes_nothing(
     assert answered(conversation(example(), *opening, *pieces)) == answered(whole)
 
 
+@proves("LINE-05")
 @settings(max_examples=100)
 @given(st.lists(REQUESTS, min_size=1, max_size=4), st.data())
 def test_a_broken_line_costs_no_other(messages: list[Any], data: st.DataObject) -> None:
@@ -218,6 +222,7 @@ def test_a_broken_line_costs_no_other(messages: list[Any], data: st.DataObject) 
     assert conversation(example(), broken[:cut] + b"\n", *messages)[1:] == whole
 
 
+@proves("LINE-14", "PROC-10")
 @pytest.mark.parametrize("kind", ["example", "convmem"])
 def test_a_process_outlives_all_that_it_hears(kind: str, tmp_path: Path) -> None:
     ours = (sys.executable, "-m", "convmem", "serve", "--data-dir", str(tmp_path))

@@ -1,17 +1,14 @@
-"""A judge of what a server writes, and a peer that speaks to it byte for byte.
-
-The judge knows nothing of our encoder: it holds a line to the strictest reading of JSON-RPC
-and MCP that any known client has.
-"""
+"""A peer that speaks to a server byte for byte, and has all that it hears judged."""
 
 import asyncio
 import json
-import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from convmem.protocol import REPLY_BYTES_MAX, LineReader, Server, memory_pair
+from convmem.protocol import LineReader, Server, memory_pair
+
+from .judge import judged
 
 PATIENCE_S = 20.0
 HANDSHAKE_2025_11 = {
@@ -52,55 +49,6 @@ def cancel(id_: object) -> Json:
 
 def line(message: object) -> bytes:
     return message if isinstance(message, bytes) else json.dumps(message).encode() + b"\n"
-
-
-def judged(written: bytes) -> Any:
-    """The value of one line, without its end, after every rule for output was checked."""
-    assert len(written) <= REPLY_BYTES_MAX
-    text = written.decode("ascii")
-    assert "\r" not in text
-    value = json.loads(text, parse_constant=_refuse)
-    for message in value if isinstance(value, list) else [value]:
-        _judge_message(message)
-    assert not isinstance(value, list) or value
-    _judge_value(value, 0)
-    return value
-
-
-def _judge_message(message: Any) -> None:
-    assert isinstance(message, dict)
-    assert message.pop("jsonrpc") == "2.0"
-    match sorted(message):
-        case ["id", "result"]:
-            assert isinstance(message["id"], int | str)
-            assert isinstance(message["result"], dict)
-        case ["error", "id"]:
-            assert message["id"] is None or isinstance(message["id"], int | str)
-            assert set(message["error"]) <= {"code", "message", "data"}
-            assert isinstance(message["error"]["code"], int)
-            assert isinstance(message["error"]["message"], str)
-        case ["method", "params"] | ["id", "method", "params"]:
-            assert isinstance(message["params"], dict)
-        case keys:
-            raise AssertionError(f"no message has the keys {keys}")
-
-
-def _judge_value(value: Any, depth: int) -> None:
-    assert depth < 100
-    if isinstance(value, str):
-        assert not re.search("[\ud800-\udfff]", value)
-    elif isinstance(value, dict):
-        for key, member in value.items():
-            assert member is not None or key == "id", f"null for {key}"
-            _judge_value(key, depth + 1)
-            _judge_value(member, depth + 1)
-    elif isinstance(value, list):
-        for item in value:
-            _judge_value(item, depth + 1)
-
-
-def _refuse(constant: str) -> None:
-    raise AssertionError(f"{constant} is not JSON")
 
 
 class Peer:
