@@ -111,15 +111,20 @@ class TestMistakes:
         assert found(host, "new") == ["new", "new again"]
 
 
+def in_log(files: dict[str, bytes], old: bytes, new: bytes) -> dict[str, bytes]:
+    """The files of a disk with something else in the bodies of messages."""
+    return {
+        name: data.replace(old, new) if name.endswith(".cvl") else data
+        for name, data in files.items()
+    }
+
+
 class TestDamage:
     def test_what_cannot_be_read_is_left_out_and_counted(self) -> None:
         with Host() as host:
             for text in ("a readable text", "a damaged text", "another text"):
                 message_id = host.write(text)["message_id"]
-            files = host.disk.files
-        sound = files | host.disk.files  # with the snapshot, which knows of no index yet
-        broken = {name: data.replace(b"damaged", b"damagex") for name, data in sound.items()}
-        with Host(MemoryDisk(broken)) as host:
+        with Host(MemoryDisk(in_log(host.disk.files, b"damaged", b"damagex"))) as host:
             for _ in range(2):
                 reply = host.call("search_messages", query="text")
                 assert contents(reply) == ["a readable text", "another text"]
@@ -127,12 +132,21 @@ class TestDamage:
                 host.restart()  # it is tried again
             host.call("delete_message", message_id=message_id)
             assert found(host, "text") == ["a readable text"]
-        mended = {
-            name: data.replace(b"damagex", b"damaged") for name, data in host.disk.files.items()
-        }
-        with Host(MemoryDisk(mended)) as host:
+        with Host(MemoryDisk(in_log(host.disk.files, b"damagex", b"damaged"))) as host:
             assert found(host, "text") == ["a damaged text", "a readable text"]
             assert told(host)["unreadable"] == 0
+
+    def test_a_result_that_cannot_be_read_any_more_is_refused_with_its_place(self) -> None:
+        with Host() as host:
+            for text in ("a damaged text", "a sound one"):
+                host.write(text)
+            found(host, "text")
+        with Host(MemoryDisk(in_log(host.disk.files, b"damaged", b"damagex"))) as host:
+            with pytest.raises(Refused, match="convmem check") as refused:
+                found(host, "text")
+            assert refused.value.code == "STORE_FAILED"
+            assert refused.value.told["offset"] > 0
+            assert found(host, "sound") == ["a sound one"]
 
 
 class TestMeanwhile:
