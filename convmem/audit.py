@@ -42,11 +42,14 @@ class Audit:
 
     def reads_of(self, key: str) -> Iterator[JsonObject]:
         """What is known of reads of a key and of searches that it won, the newest first."""
-        for name in reversed(self._names()):
-            for line in reversed(self._lines(name)):
-                entry = _parsed(line)
-                if key in (entry.get("key"), entry.get("winner")):
-                    yield entry
+        try:
+            for name in reversed(self._names()):
+                for line in reversed(self._lines(name)):
+                    entry = _parsed(line)
+                    if key in (entry.get("key"), entry.get("winner")):
+                        yield entry
+        except OSError as error:
+            self.failure = f"the notes cannot be read: {error}"
 
     def forget(self, keys: Collection[str]) -> None:
         """Leave out every line that names one of the keys. Raises OSError."""

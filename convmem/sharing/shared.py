@@ -18,7 +18,7 @@ import contextlib
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from convmem import __version__, ids
 from convmem.errors import Code, Refusal, StoreInUse
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from convmem.sharing.guest import Guest
     from convmem.sharing.owner import Owner
 
-    Member = Owner | Guest
+    Member: TypeAlias = Owner | Guest
 
 Operation = TypeVar("Operation", bound=Command | Query)
 

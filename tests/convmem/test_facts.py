@@ -411,6 +411,7 @@ class TestAudit:
         put(noting, "k", "a")
         assert get(noting, "k")["value"] == "a"
         assert "not noted" in noting.call("get_system_health")["audit"]["failure"]
+        assert self.reads(noting, "k") == []
 
     def test_a_purge_takes_the_notes_as_well(self, noting: Host, tmp_path: Path) -> None:
         for key in ("MARKER", "kept"):
