@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 from ..interop.npm import NoNpm
-from .bridge import ROOT
+from .http_front import ROOT
 from .page import page, table
 from .suite import run
 

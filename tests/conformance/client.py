@@ -46,7 +46,7 @@ def arguments_for(name: str, tools: Mapping[str, Json]) -> Json | None:
 
 async def converse(url: str, version: str) -> None:
     async with await Client.start(
-        [sys.executable, "-m", "tests.conformance.bridge", url],
+        [sys.executable, "-m", "tests.conformance.http_back", url],
         era=Era.MODERN if version in MODERN_VERSIONS else Era.HANDSHAKE,
         answers={"elicitation/create": answer_with_defaults},
         timeout_s=PATIENCE_S,

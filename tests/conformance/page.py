@@ -7,17 +7,17 @@ from .suite import REVISIONS, SIDES, Outcome
 
 HEAD = f"""# Conformance
 
-What the official conformance suite says of our protocol library: `{CONFORMANCE}`.
-Written by `python -m tests.conformance`; a test holds it to a fresh run. npm must be there, a
-Node that is new enough comes along.
+What the official conformance suite, `{CONFORMANCE}`, says
+of our protocol library. Written by `python -m tests.conformance`; a test holds it to a fresh
+run. npm must be there, a Node that is new enough comes along.
 
-The suite speaks HTTP and our library stdio, so a bridge stands between
-([`tests/conformance/bridge.py`](../tests/conformance/bridge.py)) that passes every message as it
-is. The server examined has the tools, resources and prompts that the suite asks for
-([`tests/conformance/server.py`](../tests/conformance/server.py)); the client lists a server's
-tools, calls them, and answers what it is asked
-([`tests/conformance/client.py`](../tests/conformance/client.py)). In most scenarios one check is
-that every message of ours fits the official JSON Schema of the revision.
+The suite speaks HTTP and our library stdio, so a bridge stands between that passes every message
+as it is ([`http_front.py`](../tests/conformance/http_front.py) before a server,
+[`http_back.py`](../tests/conformance/http_back.py) behind a client). The server examined has the
+tools, resources and prompts that the suite asks for
+([`server.py`](../tests/conformance/server.py)); the client lists a server's tools, calls them,
+and answers what it is asked ([`client.py`](../tests/conformance/client.py)). In most scenarios
+one check is that every message of ours fits the official JSON Schema of the revision.
 
 One fixture differs from its description: `test_tool_with_progress` reports one step more. The
 suite wants three reports, the last that all is done; our library never sends that one, because

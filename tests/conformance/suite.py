@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from ..interop.npm import CONFORMANCE, Installed, installed
-from .bridge import ROOT, HttpFront
+from .http_front import ROOT, HttpFront
 
 REVISIONS: Final = ("2025-11-25", "2026-07-28")
 SIDES: Final = ("server", "client")

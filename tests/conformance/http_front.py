@@ -1,20 +1,14 @@
-"""The suite speaks HTTP and our servers stdio: each as the other, for tests only.
+"""Our stdio server at a URL, for the suite, which speaks HTTP only.
 
-    HttpFront    the suite's client  --HTTP-->  bridge  --stdio-->  our server
-    main()       our client  --stdio-->  bridge  --HTTP-->  the suite's server
+    the suite's client  --HTTP-->  HttpFront  --stdio-->  our server
 
 Owns what the specification says of HTTP alone: sessions, headers, status codes, event streams.
 Every message passes as it is. Source: the page basic/transports of both revisions.
 """
 
-import http
-import http.client
 import json
 import subprocess
-import sys
 import threading
-import urllib.error
-import urllib.request
 import uuid
 from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -24,12 +18,11 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 Json = dict[str, Any]
-Response = http.client.HTTPResponse | urllib.error.HTTPError
 
 ROOT: Final = Path(__file__).parents[2]
 STREAM_TIMEOUT_S: Final = 20.0
 END_TIMEOUT_S: Final = 5.0
-_META: Final = "io.modelcontextprotocol/"
+META: Final = "io.modelcontextprotocol/"
 _HEADER_MISMATCH: Final = -32020
 _NOT_FOUND: Final = -32601
 
@@ -55,10 +48,10 @@ class Child:
             self._process.stdin.flush()
 
     def exchange(self, request: Json) -> Iterator[Json]:
-        """All that the server says for a request, its answer last. Empty if it falls silent."""
+        """All that the server says for a request, its answer last. queue.Empty if it falls silent."""
         id_ = request["id"]
         stream = self._streams[id_] = SimpleQueue()
-        if (token := _meta(request).get("progressToken")) is not None:
+        if (token := meta(request).get("progressToken")) is not None:
             self._tokens[token] = id_
         try:
             self.send(request)
@@ -92,7 +85,7 @@ class Child:
         """The id of the request that a message is for: if it does not say, of the latest."""
         if "method" not in message:
             return message["id"]
-        if (subscription := _meta(message).get(_META + "subscriptionId")) is not None:
+        if (subscription := meta(message).get(META + "subscriptionId")) is not None:
             return subscription
         token = message.get("params", {}).get("progressToken")
         return self._tokens.get(token) if token is not None else next(reversed(self._streams), None)
@@ -169,7 +162,7 @@ def _handler(front: HttpFront) -> type[BaseHTTPRequestHandler]:
                 return self._reply(400, _error(None, -32700, "Parse error"))
             headers: dict[str, str] = {}
             session = self.headers.get("mcp-session-id")
-            version = _meta(message).get(_META + "protocolVersion")
+            version = meta(message).get(META + "protocolVersion")
             if message.get("method") == "initialize" and version is None:
                 session, child = front.begin_session()
                 headers["Mcp-Session-Id"] = session
@@ -234,74 +227,7 @@ def _error(id_: object, code: int, message: str) -> Json:
     return {"jsonrpc": "2.0", "id": id_, "error": {"code": code, "message": message}}
 
 
-def _meta(message: Json) -> Json:
+def meta(message: Json) -> Json:
     params = message.get("params")
     meta = params.get("_meta") if isinstance(params, dict) else None
     return meta if isinstance(meta, dict) else {}
-
-
-class HttpBack:
-    """Sends what arrives on stdin to a URL, each on a thread of its own; prints what it says."""
-
-    def __init__(self, url: str) -> None:
-        self._url = url
-        self._session: dict[str, str] = {}
-        self._printing = threading.Lock()
-
-    def forward(self, line: bytes) -> None:
-        message = json.loads(line)
-        self._show(self._open(line.strip(), self._headers(message)))
-        if message.get("method") == "notifications/initialized":
-            # Where a server says what belongs to no request; open before anything is asked.
-            stream = self._open(None, self._session)
-            if stream.status == http.HTTPStatus.OK:
-                threading.Thread(target=self._show, args=(stream,), daemon=True).start()
-
-    def _open(self, body: bytes | None, headers: dict[str, str]) -> Response:
-        accept = {"Accept": "application/json, text/event-stream"}
-        request = urllib.request.Request(self._url, body, {**accept, **headers})
-        try:
-            response: Response = urllib.request.urlopen(request, timeout=STREAM_TIMEOUT_S)
-        except urllib.error.HTTPError as refused:
-            return refused
-        return response
-
-    def _headers(self, message: Json) -> dict[str, str]:
-        headers = {"Content-Type": "application/json", **self._session}
-        if method := message.get("method"):
-            headers["Mcp-Method"] = method
-        if name := message.get("params", {}).get("name"):
-            headers["Mcp-Name"] = name
-        if version := _meta(message).get(_META + "protocolVersion"):
-            headers["MCP-Protocol-Version"] = version
-        return headers
-
-    def _show(self, response: Response) -> None:
-        if session := response.headers.get("Mcp-Session-Id"):
-            self._session = {"Mcp-Session-Id": session}
-        if response.headers.get_content_type() == "text/event-stream":
-            for row in response:
-                if row.startswith(b"data:"):
-                    self._print(row.removeprefix(b"data:").strip())
-        else:
-            self._print(response.read().strip())
-
-    def _print(self, text: bytes) -> None:
-        if text:
-            with self._printing:
-                sys.stdout.buffer.write(text.replace(b"\n", b" ") + b"\n")
-                sys.stdout.buffer.flush()
-
-
-def main() -> None:
-    """``python -m tests.conformance.bridge URL``: a stdio server that is the one at the URL."""
-    back = HttpBack(sys.argv[1])
-    for line in sys.stdin.buffer:
-        thread = threading.Thread(target=back.forward, args=(line,), daemon=True)
-        thread.start()
-        if b'"id"' not in line:  # what follows may depend on a notification having arrived
-            thread.join()
-
-
-if __name__ == "__main__":
-    main()
