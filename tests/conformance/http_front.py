@@ -48,7 +48,7 @@ class Child:
             self._process.stdin.flush()
 
     def exchange(self, request: Json) -> Iterator[Json]:
-        """All that the server says for a request, its answer last. queue.Empty if it falls silent."""
+        """All that the server says for a request, its answer last. ``Empty`` if it is silent."""
         id_ = request["id"]
         stream = self._streams[id_] = SimpleQueue()
         if (token := meta(request).get("progressToken")) is not None:
