@@ -82,7 +82,7 @@ def score_segments(index: Index, units: list[Unit]) -> Scored:
         np.float32(unit.weight * telling * (unit.k1 + 1))
         for unit, telling in zip(units, rarities, strict=True)
     ]
-    mean_length = index.live_chars / max(1, index.live_segments)
+    mean_length = max(1, index.live_chars) / max(1, index.live_segments)
     blocks = [
         (block, _scores(block, mean_length, units, shares, of_block))
         for block, of_block in zip(index.blocks, found, strict=True)
