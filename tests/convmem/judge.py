@@ -1,8 +1,8 @@
 """What is held against a store that many share: only what was asked, answered and is there.
 
-Clients write messages, change one that all share, and delete. Every content is unlike all
-others, so that it names what was asked. An answer is its JSON, the code of a refusal, or None
-where there was none; after None or BUSY a thing may have come to be or not.
+Clients write messages, change a message and a fact that all share, and delete. Every content is
+unlike all others, so that it names what was asked. An answer is its JSON, the code of a
+refusal, or None where there was none; after None or BUSY a thing may have come to be or not.
 """
 
 from dataclasses import dataclass, field
@@ -14,6 +14,43 @@ SHARED = "shared"
 
 
 @dataclass
+class Register:
+    """One thing that all clients change, each by the revision it has read."""
+
+    revisions: dict[int, str] = field(default_factory=dict)
+    refused: set[str] = field(default_factory=set)
+    unknown: set[str] = field(default_factory=set)
+    seen: set[tuple[int, str]] = field(default_factory=set)
+
+    def saw(self, revision: int, content: str) -> int:
+        """What a client read; the revision."""
+        self.seen.add((revision, content))
+        return revision
+
+    def changed(self, name: str, read_revision: int, answer: Answer) -> None:
+        """It was to get a content, if it was as read."""
+        if isinstance(answer, dict):
+            assert answer["revision"] == read_revision + 1, answer
+            assert read_revision + 1 not in self.revisions, "two changes of one revision"
+            self.revisions[read_revision + 1] = name
+        elif answer == "CONFLICT":
+            self.refused.add(name)
+        else:
+            assert answer in (None, "BUSY"), answer
+            self.unknown.add(name)
+
+    def judge(self, revision: int) -> None:
+        """Hold its last revision, and all that was ever read of it, to what was answered."""
+        assert max(self.revisions, default=1) <= revision, "an acknowledged change is lost"
+        unexplained = revision - 1 - len(self.revisions) - len(self.unknown)
+        assert unexplained <= 0, "a change was made that nobody was told of"
+        assert len(dict(self.seen)) == len(self.seen), "a revision has two contents"
+        for at, content in self.seen:
+            assert content not in self.refused, "a refused change was seen"
+            assert self.revisions.get(at, content) == content, "a revision has two contents"
+
+
+@dataclass
 class History:
     """What was asked and answered, held to be consistent as it comes in."""
 
@@ -22,10 +59,8 @@ class History:
     orders: dict[str, list[str]] = field(default_factory=dict)
     deleted: set[str] = field(default_factory=set)
     maybe_deleted: set[str] = field(default_factory=set)
-    revisions: dict[int, str] = field(default_factory=dict)
-    refused_changes: set[str] = field(default_factory=set)
-    unknown_changes: set[str] = field(default_factory=set)
-    seen: set[tuple[int, str]] = field(default_factory=set)
+    message: Register = field(default_factory=Register)
+    fact: Register = field(default_factory=Register)
 
     @property
     def shared_id(self) -> str:
@@ -43,21 +78,7 @@ class History:
     def saw(self, messages: list[dict[str, Any]]) -> int:
         """The revision of the shared message in what a client read."""
         (shared,) = (each for each in messages if each["message_id"] == self.shared_id)
-        self.seen.add((shared["revision"], shared["content"]))
-        revision: int = shared["revision"]
-        return revision
-
-    def changed(self, name: str, read_revision: int, answer: Answer) -> None:
-        """The shared message was to get a content, if it was as read."""
-        if isinstance(answer, dict):
-            assert answer["revision"] == read_revision + 1, answer
-            assert read_revision + 1 not in self.revisions, "two changes of one revision"
-            self.revisions[read_revision + 1] = name
-        elif answer == "CONFLICT":
-            self.refused_changes.add(name)
-        else:
-            assert answer in (None, "BUSY"), answer
-            self.unknown_changes.add(name)
+        return self.message.saw(shared["revision"], shared["content"])
 
     def to_delete(self) -> list[str]:
         """Messages that are there for certain."""
@@ -86,10 +107,4 @@ class History:
         for names in self.orders.values():
             order = [places[name] for name in names if name in places]
             assert order == sorted(order), "a client's messages are in another order"
-        assert max(self.revisions, default=1) <= revision, "an acknowledged change is lost"
-        unexplained = revision - 1 - len(self.revisions) - len(self.unknown_changes)
-        assert unexplained <= 0, "a change was made that nobody was told of"
-        assert len(dict(self.seen)) == len(self.seen), "a revision has two contents"
-        for at, content in self.seen:
-            assert content not in self.refused_changes, "a refused change was seen"
-            assert self.revisions.get(at, content) == content, "a revision has two contents"
+        self.message.judge(revision)

@@ -78,9 +78,11 @@ async def ask_on(host: Host, told: History, choices: random.Random, until_s: flo
     while time.monotonic() < until_s:
         number += 1
         name = f"{host.name}.{number}"
-        match choices.choice("wwwwccccdr"):
+        match choices.choice("wwwwcccfffdr"):
             case "c":
                 await change(host, name, told)
+            case "f":
+                await set_fact(host, name, told)
             case "d" if known := told.to_delete():
                 gone = choices.choice(known)
                 told.maybe_deleted.add(gone)
@@ -106,7 +108,15 @@ async def change(host: Host, name: str, told: History) -> None:
             "expected_revision": revision,
             "content": name,
         }
-        told.changed(name, revision, await host.call("update_message", arguments))
+        told.message.changed(name, revision, await host.call("update_message", arguments))
+
+
+async def set_fact(host: Host, name: str, told: History) -> None:
+    fact = await host.call("memory_get", {"key": SHARED})
+    if isinstance(fact, dict):
+        revision = told.fact.saw(fact["revision"], fact["value"])
+        arguments = {"key": SHARED, "value": name, "expected_revision": revision}
+        told.fact.changed(name, revision, await host.call("memory_set", arguments))
 
 
 async def disturb(hosts: list[Host], choices: random.Random, until_s: float) -> int:
@@ -135,6 +145,8 @@ def test_whatever_happens_to_servers_every_acknowledged_thing_is_there_once(
         choices = random.Random(SEED)
         hosts = [Host(tmp_path, f"host {number}") for number in range(CLIENTS)]
         await write(hosts[0], SHARED, SHARED, told)
+        created = await hosts[0].call("memory_set", {"key": SHARED, "value": SHARED})
+        assert isinstance(created, dict), created
         until_s = time.monotonic() + duration_s
         async with asyncio.TaskGroup() as group:
             for host in hosts:
@@ -148,7 +160,10 @@ def test_whatever_happens_to_servers_every_acknowledged_thing_is_there_once(
         async with await Client.start(server_command(tmp_path)) as client:
             there = await everything(client)
             page = await client.call_tool("read_messages", READ_SHARED)
+            fact = await client.call_tool("memory_get", {"key": SHARED})
         assert page.structured is not None
+        assert fact.structured is not None
+        told.fact.judge(fact.structured["revision"])  # type: ignore[arg-type]
         messages: Any = page.structured["messages"]
         told.judge(
             messages
@@ -160,6 +175,6 @@ def test_whatever_happens_to_servers_every_acknowledged_thing_is_there_once(
             await test()
 
     asyncio.run(bounded())
-    print(f"{len(told.acknowledged)} written, {len(told.revisions)} changed")
-    assert len(told.acknowledged) > duration_s
-    assert len(told.revisions) > duration_s
+    counts = [len(told.acknowledged), len(told.message.revisions), len(told.fact.revisions)]
+    print("{} written, {} changed, {} facts set".format(*counts))
+    assert min(counts) > duration_s

@@ -20,8 +20,10 @@ from convmem.operations import (
     Command,
     DeleteMessage,
     Query,
+    ReadFact,
     ReadHistory,
     RebuildIndex,
+    SetFact,
     UpdateMessage,
     WriteMessage,
 )
@@ -35,6 +37,7 @@ CALLS = 6
 HOSTS = 3
 # Patience with one owner, with the next, and with joining; then a call must be over.
 ANSWER_S_MAX = 4 * BUSY_TIMEOUT_S
+READ_FACT = ReadFact(key=SHARED, include_events=False, max_bytes=1 << 16)
 READ = ReadHistory(session_id="s", order="oldest_first", limit=1000, max_bytes=1 << 20)
 
 
@@ -43,6 +46,8 @@ async def history(number: int) -> int:
     world, told = World(number), History()
     first = world.start()
     await write(first, SHARED, told)
+    created = await answered(first, first.memory.execute(SetFact(key=SHARED, value=SHARED)))
+    assert isinstance(created, dict), created
     processes = [first, *(world.start() for _ in range(HOSTS - 1))]
     await asyncio.gather(*(host(world, process, told) for process in processes))
     for process in world.processes:
@@ -51,6 +56,9 @@ async def history(number: int) -> int:
     there = await answered(last, last.memory.query(READ))
     assert isinstance(there, dict), there
     told.judge(there["messages"])
+    fact = await answered(last, last.memory.query(READ_FACT))
+    assert isinstance(fact, dict), fact
+    told.fact.judge(told.fact.saw(fact["revision"], fact["value"]))
     return sum(process.is_dead for process in world.processes)
 
 
@@ -62,11 +70,13 @@ async def host(world: World, process: Process, told: History) -> None:
         if choices.random() < 0.3:
             process.steps_left = choices.randint(1, 12)
         name = f"{process.pid}.{number}"
-        match choices.choice("wwwccccdrl"):
+        match choices.choice("wwwcccffffdrl"):
             case "w":
                 await write(process, name, told)
             case "c":
                 await change(process, name, told)
+            case "f":
+                await set_fact(process, name, told)
             case "d" if known := told.to_delete():
                 await delete(process, choices.choice(known), told)
             case "l":
@@ -93,7 +103,16 @@ async def change(process: Process, name: str, told: History) -> None:
             changes={"content": name},
         )
         answer = await answered(process, process.memory.execute(command))
-        told.changed(name, revision, answer)
+        told.message.changed(name, revision, answer)
+
+
+async def set_fact(process: Process, name: str, told: History) -> None:
+    fact = await answered(process, process.memory.query(READ_FACT))
+    if isinstance(fact, dict):
+        revision = told.fact.saw(fact["revision"], fact["value"])
+        command = SetFact(key=SHARED, value=name, expected_revision=revision)
+        answer = await answered(process, process.memory.execute(command))
+        told.fact.changed(name, revision, answer)
 
 
 async def delete(process: Process, name: str, told: History) -> None:
