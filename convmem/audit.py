@@ -52,16 +52,21 @@ class Audit:
             self.failure = f"the notes cannot be read: {error}"
 
     def forget(self, keys: Collection[str]) -> None:
-        """Leave out every line that names one of the keys. Raises OSError."""
-        named = [json.dumps(key, ensure_ascii=False)[1:-1].encode() for key in keys]
-        self.close()
-        for name in self._names():
-            lines = self._lines(name)
-            kept = [line for line in lines if not any(key in line for key in named)]
-            if len(kept) < len(lines):
-                self._disk.unlink(name)
-                if kept:
-                    self._write_anew(name, kept)
+        """Leave out the reads of these keys, and every search: it may say what a value said.
+
+        Never raises.
+        """
+        try:
+            self.close()
+            for name in self._names():
+                lines = self._lines(name)
+                kept = [line for line in lines if _tells_of_others(_parsed(line), keys)]
+                if len(kept) < len(lines):
+                    self._disk.unlink(name)
+                    if kept:
+                        self._write_anew(name, kept)
+        except Exception as error:
+            self.failure = f"notes of what was purged may be left: {error}"
 
     def report(self) -> JsonObject:
         """For the health report: what was noted since the start, and what could not be."""
@@ -116,6 +121,11 @@ class Audit:
             return file.pread(0, file.size()).split(b"\n")[:-1]
         finally:
             file.close()
+
+
+def _tells_of_others(entry: JsonObject, keys: Collection[str]) -> bool:
+    """Whether an entry is a read of none of the keys."""
+    return "key" in entry and entry["key"] not in keys
 
 
 def _parsed(line: bytes) -> JsonObject:

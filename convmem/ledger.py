@@ -275,9 +275,10 @@ class Ledger:
         """Use the new log and its state from now on: at once, in memory. Raises Refusal."""
         with _refusals():
             self._store.switch(rebuilt.compacted)
-        if self._audit is not None and self._state.facts.purged:
-            self._audit.forget(self._state.facts.purged)
+        purged = self._state.facts.purged
         self._replica = rebuilt.replica
+        if self._audit is not None and purged:
+            self._audit.forget(purged)
 
     def retire(self) -> None:
         """Remove the log that was replaced. Blocks; what cannot be removed goes later."""

@@ -414,15 +414,28 @@ class TestAudit:
         assert self.reads(noting, "k") == []
 
     def test_a_purge_takes_the_notes_as_well(self, noting: Host, tmp_path: Path) -> None:
-        for key in ("MARKER", "kept"):
+        for key in ("MARKER", "kept", "k"):
             put(noting, key, "a")
             get(noting, key)
         noting.call("memory_search", query="where is MARKER")
         noting.call("memory_delete", key="MARKER", purge=True)
+        noting.call("memory_delete", key="k", purge=True)
         noting.call("rebuild_index")
         files = [path for path in tmp_path.rglob("*") if path.is_file()]
         assert not any(b"MARKER" in path.read_bytes() for path in files)
         assert len(self.reads(noting, "kept")) == 1
+
+    def test_notes_that_cannot_be_taken_back_fail_no_rebuild(
+        self, noting: Host, tmp_path: Path
+    ) -> None:
+        for key in ("gone", "kept"):
+            put(noting, key, "a")
+            get(noting, key)
+        noting.call("memory_delete", key="gone", purge=True)
+        (tmp_path / "audit" / "folder").mkdir()
+        assert noting.call("rebuild_index")["rebuilt"] is True
+        assert "may be left" in noting.call("get_system_health")["audit"]["failure"]
+        assert get(noting, "kept")["value"] == "a"
 
     def test_it_can_be_off(self, host: Host) -> None:
         put(host, "k", "a")
