@@ -200,9 +200,10 @@ def test_a_guest_stays_light(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("each", [25, pytest.param(250, marks=pytest.mark.ci)])
 def test_a_counter_that_four_clients_raise_counts_every_raise(tmp_path: Path, each: int) -> None:
-    async def raise_some(host: Host) -> int:
-        """Raise the counter so many times; how often another was faster."""
-        conflicts = raised = 0
+    async def raise_some(host: Host) -> list[str]:
+        """Raise the counter so many times; the refusals, where another was faster."""
+        refusals = []
+        raised = 0
         while raised < each:
             read = await host.call("memory_get", key="counter")
             more = {"value": str(int(read["value"]) + 1), "expected_revision": read["revision"]}
@@ -210,14 +211,14 @@ def test_a_counter_that_four_clients_raise_counts_every_raise(tmp_path: Path, ea
                 await host.call("memory_set", key="counter", **more)
                 raised += 1
             except Refused as refused:
-                assert refused.code == "CONFLICT"
-                conflicts += 1
-        return conflicts
+                refusals.append(refused.code)
+        return refusals
 
     async def test() -> None:
         async with hosts(tmp_path, 4) as everyone:
             await everyone[0].call("memory_set", key="counter", value="0")
-            conflicts = await asyncio.gather(*map(raise_some, everyone))
+            refusals = sum(await asyncio.gather(*map(raise_some, everyone)), [])
+            assert set(refusals) <= {"CONFLICT"}
             read = await everyone[1].call("memory_get", key="counter")
             assert (read["value"], read["revision"]) == (str(4 * each), 4 * each + 1)
             events = 0
@@ -226,7 +227,7 @@ def test_a_counter_that_four_clients_raise_counts_every_raise(tmp_path: Path, ea
                 cursor = {"cursor": page["next_cursor"]} if page["next_cursor"] else {}
                 page = await everyone[2].call("memory_history", key="counter", **cursor)
                 events += len(page["events"])
-            assert events == 1 + 4 * each + sum(conflicts)
+            assert events == 1 + 4 * each + len(refusals)
 
     run(test())
 
