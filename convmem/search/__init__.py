@@ -32,10 +32,14 @@ _WORKING_BYTES = 1 << 24
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The best answers to a query, how many there are, and what they were found by."""
+    """The best answers to a query, how many there are, and what they were found by.
+
+    ``searched`` is the number of messages that were allowed.
+    """
 
     hits: list[Hit]
     total: int
+    searched: int
     _needle: str
     _worth: Mapping[str, float]
 
@@ -107,7 +111,8 @@ class SearchIndex:
         if not ranking.hits and query.symbols and query.bare.strip():
             return self.find(query.bare, columns=columns, allowed=allowed, limit=limit, read=read)
         worth = telling_terms(self._index.lexicon, wanted, scored.rarities)
-        return Found(ranking.hits, ranking.total, query.needle, worth)
+        searched = int(np.count_nonzero(allowed))
+        return Found(ranking.hits, ranking.total, searched, query.needle, worth)
 
     def save(self) -> Callable[[], dict[str, NDArray[Any]]]:
         """Take a picture of the texts' part of the index; what is returned makes named columns

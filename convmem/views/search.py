@@ -63,7 +63,7 @@ def search(state: State, index: SearchIndex, query: SearchMessages) -> JsonObjec
         "results": page.items,
         "total": found.total,
         "mode": "lexical",
-        "searched": int(allowed.sum()),
+        "searched": found.searched,
         "filters": _filters(query),
     }
     if query.session_id is not None and not len(state.live_rows_of(query.session_id)):
