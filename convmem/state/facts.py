@@ -4,7 +4,7 @@ Of every key that was ever named: its last revision, the record that holds its v
 entry for each event. Values and authors are read from the log when they are asked for.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -62,7 +62,7 @@ class FactTable:
     def __init__(self) -> None:
         self._by_key: dict[str, KeyHistory] = {}
         self._by_id: dict[bytes, KeyHistory] | None = None
-        self._sorted: list[str] | None = None
+        self._sorted: list[str] | None = None  # the keys with a value
         self.revision_floor = 0  # no key that is new gets a revision up to this
         self.purged: set[str] = set()  # keys of which a compaction has something to leave out
         self.live = 0
@@ -86,15 +86,17 @@ class FactTable:
 
     def listed(self, prefix: str, after: str | None) -> Iterator[KeyHistory]:
         """The keys with a value that begin so, by code points, those behind ``after`` only."""
-        if self._sorted is None:
-            self._sorted = sorted(self._by_key)
-        first = prefix if after is None else max(prefix, after)
-        place = bisect_left(self._sorted, first)
-        while place < len(self._sorted) and self._sorted[place].startswith(prefix):
-            history = self._by_key[self._sorted[place]]
-            if history.value_event is not None and history.key != after:
-                yield history
-            place += 1
+        keys = self._keys_with_value()
+        first, end = _range(keys, prefix)
+        if after is not None:
+            first = max(first, bisect_right(keys, after))
+        for place in range(first, end):
+            yield self._by_key[keys[place]]
+
+    def count(self, prefix: str) -> int:
+        """How many keys with a value begin so."""
+        first, end = _range(self._keys_with_value(), prefix)
+        return end - first
 
     def next_revision(self, key: str) -> int:
         """The revision of the next value of a key."""
@@ -108,12 +110,14 @@ class FactTable:
                 if fact.revision < self.next_revision(fact.key):
                     raise InvalidRecord(f"revision {fact.revision} of a fact does not rise")
                 history = self._named(fact.key)
-                self.live += history.value_event is None
+                if history.value_event is None:
+                    self._has_value(fact.key)
                 history.revision = fact.revision
                 history.value_event = len(history.events)
             case DeleteFact(event_id=event_id, key=key, purge=purge):
                 history = self._named(key)
-                self.live -= history.value_event is not None
+                if history.value_event is not None:
+                    self._has_value_no_more(key)
                 history.value_event = None
                 if purge:
                     self.purged.add(key)
@@ -167,7 +171,8 @@ class FactTable:
                 history.value_event = None if value_event == _NO_VALUE else value_event
                 history.events = events[event_end : event_end + count]
                 key_end, event_end = key_end + key_bytes, event_end + count
-                self.live += history.value_event is not None
+                if history.value_event is not None:
+                    self._has_value(key)
                 if not history.events or not value_event < count:
                     raise InvalidRecord("a fact without the event it needs")
         except (KeyError, ValueError) as error:
@@ -184,8 +189,31 @@ class FactTable:
         history = self._by_key.get(key)
         if history is None:
             history = self._by_key[key] = KeyHistory(len(self._by_key), key)
-            self._sorted = None
         return history
+
+    def _has_value(self, key: str) -> None:
+        self.live += 1
+        if self._sorted is not None:
+            insort(self._sorted, key)
+
+    def _has_value_no_more(self, key: str) -> None:
+        self.live -= 1
+        if self._sorted is not None:
+            del self._sorted[bisect_left(self._sorted, key)]
+
+    def _keys_with_value(self) -> list[str]:
+        """By code points. Sorted when first asked for: a replay need not keep them in order."""
+        if self._sorted is None:
+            self._sorted = sorted(
+                history.key for history in self if history.value_event is not None
+            )
+        return self._sorted
+
+
+def _range(keys: list[str], prefix: str) -> tuple[int, int]:
+    """The places of the sorted keys that begin so."""
+    end = bisect_right(keys, prefix, key=lambda key: key[: len(prefix)])
+    return bisect_left(keys, prefix), end
 
 
 def _columns(kinds: Mapping[str, Any], rows: list[Any]) -> dict[str, NDArray[Any]]:

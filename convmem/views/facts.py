@@ -41,7 +41,7 @@ def facts(state: State, query: ListFacts) -> JsonObject:
             raise cursors.stale()
         after = known.key
     page: Page[JsonObject] = Page(query.max_bytes, query.limit)
-    reply: JsonObject = {"facts": page.items, "total": state.facts.live}
+    reply: JsonObject = {"facts": page.items, "total": state.facts.count(query.prefix)}
     last: KeyHistory | None = None
     for history in state.facts.listed(query.prefix, after):
         found = state.fact(history.key)

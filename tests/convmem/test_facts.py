@@ -204,8 +204,9 @@ class TestLists:
             "": ["A", "a", "a%b", "a\\b", "a_b", "ab", "b"],
             "c": [],
         }.items():
-            listed = host.call("memory_list", prefix=prefix)["facts"]
-            assert [fact["key"] for fact in listed] == keys
+            listed = host.call("memory_list", prefix=prefix)
+            assert [fact["key"] for fact in listed["facts"]] == keys
+            assert listed["total"] == len(keys)
 
     def test_pages_hold_through_changes_between_them(self, host: Host) -> None:
         for n in range(30):
