@@ -69,7 +69,9 @@ class FactIndex:
     def find(self, query: str, prefix: str, limit: int) -> tuple[Found, list[str]]:
         """The best facts whose key begins so, and the key of every row of what was found."""
         rows = len(self._keys)
-        allowed = np.fromiter((key.startswith(prefix) for key in self._keys), bool, rows)
+        allowed = np.ones(rows, bool)
+        if prefix:
+            allowed = np.fromiter((key.startswith(prefix) for key in self._keys), bool, rows)
         numbers = np.arange(rows)
         columns = Columns(
             sessions=numbers.astype(np.uint32),
