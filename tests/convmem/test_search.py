@@ -303,6 +303,15 @@ class TestReply:
             host.call("search_messages", query="text", **arguments)
         assert refused.value.code == "INVALID_ARGUMENT"
 
+    @pytest.mark.parametrize("query", ["text", "", " ", "?", "日"])
+    def test_where_nothing_is_or_is_any_more_nothing_is_found(self, host: Host, query: str) -> None:
+        for content in ("text", " ", ""):
+            assert found(host, query) == []
+            message_id = host.write(content)["message_id"]
+            host.call("search_messages", query="text")
+            host.call("delete_message", message_id=message_id)
+            assert found(host, query) == []
+
     def test_a_search_leaves_the_disk_alone(self, host: Host) -> None:
         for number in range(300):
             host.write(f"text {number}")
