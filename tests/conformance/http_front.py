@@ -36,7 +36,8 @@ class Child:
         self._writing = threading.Lock()
         self._streams: dict[object, SimpleQueue[Json]] = {}
         self._tokens: dict[object, object] = {}
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reading = threading.Thread(target=self._read, daemon=True)
+        self._reading.start()
 
     def is_busy_with(self, id_: object) -> bool:
         return id_ in self._streams
@@ -72,6 +73,7 @@ class Child:
         assert self._process.stdout
         self._process.stdin.close()
         self._process.wait(END_TIMEOUT_S)
+        self._reading.join(END_TIMEOUT_S)
         self._process.stdout.close()
 
     def _read(self) -> None:

@@ -1,7 +1,7 @@
 """Other people's programs, from npm, in a cache folder of this user's.
 
-A newer Node than many systems have comes along with each set of packages. Versions are pinned:
-on an old Node, npm would choose old ones without a word.
+A newer Node than many systems have comes along. Versions are pinned: beside an old Node, npm
+would choose old ones without a word.
 """
 
 import hashlib
@@ -29,12 +29,7 @@ class Installed:
     """Packages that are there, and the Node to run them with."""
 
     modules: Path
-
-    @property
-    def node(self) -> str:
-        node = shutil.which("node", path=str(self.modules / ".bin"))
-        assert node is not None
-        return node
+    node: str
 
     def command(self, program: str) -> list[str]:
         """What runs a program that the packages bring."""
@@ -43,8 +38,13 @@ class Installed:
 
 def installed(packages: Sequence[str]) -> Installed:
     """The packages, installed once for all times. NoNpm, CalledProcessError, TimeoutExpired."""
-    wanted = sorted([*packages, NODE])
-    digest = hashlib.sha256(" ".join(wanted).encode()).hexdigest()[:12]
+    node = shutil.which("node", path=str(_modules([NODE]) / ".bin"))
+    assert node is not None
+    return Installed(_modules(packages), node)
+
+
+def _modules(packages: Sequence[str]) -> Path:
+    digest = hashlib.sha256(" ".join(sorted(packages)).encode()).hexdigest()[:12]
     folder = _cache() / digest
     if not folder.is_dir():
         npm = shutil.which("npm")
@@ -54,9 +54,9 @@ def installed(packages: Sequence[str]) -> Installed:
         # Under its name only when it is whole: nobody then meets half of it.
         with tempfile.TemporaryDirectory(dir=folder.parent) as making:
             install = [npm, "install", "--no-audit", "--no-fund", "--silent", "--prefix", making]
-            subprocess.run([*install, *wanted], check=True, timeout=INSTALL_TIMEOUT_S)
+            subprocess.run([*install, *packages], check=True, timeout=INSTALL_TIMEOUT_S)
             shutil.copytree(making, folder, symlinks=True)
-    return Installed(folder / "node_modules")
+    return folder / "node_modules"
 
 
 def _cache() -> Path:
