@@ -25,17 +25,6 @@ class Granted:
     answer: JsonObject | Refusal
 
     @property
-    def message_id(self) -> bytes | None:
-        """The message that the record is about, None for a fact."""
-        match self.record:
-            case records.PutMessage(message):
-                return message.message_id
-            case records.SetFact() | records.DeleteFact() | records.RefuseFact():
-                return None
-            case record:
-                return record.message_id
-
-    @property
     def given_id(self) -> bytes:
         """The id that was given out for it, or one that was before."""
         match self.record:

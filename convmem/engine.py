@@ -22,7 +22,7 @@ from convmem.errors import Code, Refusal
 from convmem.index_thread import IndexThread
 from convmem.ledger import Ledger
 from convmem.limits import BUSY_TIMEOUT_MS
-from convmem.memory import Change, OnChange, OnProgress
+from convmem.memory import OnChange, OnProgress
 from convmem.operations import (
     Command,
     JsonObject,
@@ -240,8 +240,7 @@ class Engine:
             entries = await loop.run_in_executor(self._writer, self._ledger.append, records)
             for write, entry in zip(batch, entries, strict=True):
                 self._ledger.apply(write.granted.record, entry)
-                if write.granted.message_id is not None:
-                    self._tell(write.granted.message_id)
+                self._tell(write.granted)
         except Exception as error:
             for write in batch:
                 write.waiting.fail(error)
@@ -249,9 +248,8 @@ class Engine:
             for write in batch:
                 write.waiting.succeed(write.granted.answer)
 
-    def _tell(self, message_id: bytes) -> None:
-        if self._watchers:
-            change = Change(self._ledger.session_of(message_id), message_id)
+    def _tell(self, granted: Granted) -> None:
+        if self._watchers and (change := self._ledger.change(granted.record)) is not None:
             for on_change in tuple(self._watchers):
                 on_change(change)
 

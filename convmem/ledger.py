@@ -10,15 +10,18 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import assert_never
 
 from convmem import codec, compaction, host, ids, views
 from convmem.audit import Audit
 from convmem.commands import Granted, Settled, decide
 from convmem.errors import Code, InvalidRecord, Refusal
+from convmem.fact import Fact
 from convmem.fact_commands import decide_fact
 from convmem.health import health
 from convmem.in_use import in_use
 from convmem.indexer import Indexer
+from convmem.memory import Change, FactChange, MessageChange
 from convmem.operations import (
     FactCommand,
     JsonObject,
@@ -30,7 +33,19 @@ from convmem.operations import (
     SearchMessages,
     WriteCommand,
 )
-from convmem.records import Place, Record
+from convmem.records import (
+    ChangeEffect,
+    DeleteFact,
+    DeleteMessage,
+    GreatestFactRevision,
+    GreatestId,
+    Place,
+    PutMessage,
+    Record,
+    RefuseFact,
+    SetFact,
+    UpdateMessage,
+)
 from convmem.replica import Replica
 from convmem.state import State
 from convmem.storage import (
@@ -130,11 +145,21 @@ class Ledger:
             )
             raise Refusal(Code.STORE_FAILED, self._diverged) from error
 
-    def session_of(self, message_id: bytes) -> str:
-        """The session of a message that is or was there."""
-        row = self._state.messages.row(message_id)
-        assert row is not None
-        return self._state.session_of(row)
+    def change(self, record: Record) -> Change | None:
+        """What a record that was applied has changed for those who read."""
+        match record:
+            case PutMessage(message):
+                return MessageChange(message.session_id, message.message_id)
+            case UpdateMessage(message_id=message_id) | DeleteMessage(message_id=message_id):
+                row = self._state.messages.row(message_id)
+                assert row is not None
+                return MessageChange(self._state.session_of(row), message_id)
+            case SetFact(fact=Fact(key=key)) | DeleteFact(key=key):
+                return FactChange(key)
+            case RefuseFact() | GreatestId() | GreatestFactRevision() | ChangeEffect():
+                return None
+            case _:
+                assert_never(record)
 
     def _refuse_diverged(self) -> None:
         if self._diverged is not None:

@@ -12,13 +12,20 @@ from convmem.operations import Command, JsonObject, Query
 OnProgress = Callable[[int, int], Coroutine[Any, Any, None]]
 
 
-class Change(NamedTuple):
+class MessageChange(NamedTuple):
     """A message that was written, changed or deleted."""
 
     session_id: str
     message_id: bytes
 
 
+class FactChange(NamedTuple):
+    """A key that was given a value, or has none any more."""
+
+    key: str
+
+
+Change = MessageChange | FactChange
 OnChange = Callable[[Change], None]
 
 

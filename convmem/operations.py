@@ -206,6 +206,14 @@ class ListFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ListFactKeys:
+    """The keys with a value that begin so."""
+
+    limit: int
+    prefix: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReadFactHistory:
     """One page of what happened to a key, the newest first; on demand with who read it."""
 
@@ -237,5 +245,5 @@ FactCommand = SetFact | DeleteFact
 WriteCommand = MessageCommand | FactCommand
 Command = WriteCommand | RebuildIndex
 MessageQuery = ReadHistory | ReadContent | ReadContext | ReadSessions | ReadExport | ListSessionIds
-FactQuery = ReadFact | ListFacts | ReadFactHistory | SearchFacts
+FactQuery = ReadFact | ListFacts | ListFactKeys | ReadFactHistory | SearchFacts
 Query = MessageQuery | SearchMessages | FactQuery | ReadHealth

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from convmem.errors import Code, Refusal
 from convmem.limits import GUEST_REQUESTS_MAX
-from convmem.memory import Change, OnChange, OnProgress
+from convmem.memory import OnChange, OnProgress
 from convmem.operations import Command, JsonObject, Query
 from convmem.protocol import (
     Answers,
@@ -131,11 +131,8 @@ class Guest:
             raise _refusal(error) from error
 
     def _hear(self, notification: Notification) -> None:
-        match notification:
-            case Notification(
-                "changed", {"session_id": str(session_id), "message_id": str(message_id)}
-            ):
-                self._on_change(Change(session_id, bytes.fromhex(message_id)))
+        if notification.method == "changed":
+            self._on_change(wire.decode_change(notification.params))
 
     async def _what_became(self) -> ServerGone:
         self._on_end()

@@ -6,7 +6,7 @@
     owner  --> {"result": the answer} | {"error": {"message", "data": {"code", "details"}}},
                and "notifications/progress" while a long command runs
     guest  --> {"method": "watch"}
-    owner  --> {"result": {}}, and from then on {"method": "changed", "params": of a message}
+    owner  --> {"result": {}}, and from then on {"method": "changed", "params": change}
 
 JSON-RPC, a line each, as on every wire of ours. What does not keep to this ends the
 connection and nothing else. A guest that does not read its answers is not read from, and so
@@ -203,9 +203,9 @@ class GuestSession:
     async def _tell(self) -> None:
         await self._transport.drain()
         changes, self._changes, self._telling = self._changes, {}, None
-        for session_id, message_id in changes:
-            told = {"session_id": session_id, "message_id": message_id.hex()}
-            self._transport.write(self._connection.send(Notification("changed", told)))
+        for change in changes:
+            told = Notification("changed", wire.encode_change(change))
+            self._transport.write(self._connection.send(told))
 
     async def _answer(self, request: Request) -> None:
         try:

@@ -3,6 +3,7 @@
     operation := {"kind": name of its class, name of a field: value, ...}    defaults left out
     value     := JSON of the field's declared type    bytes: base64    tuple: array
                  a dataclass: an object of its fields, without a kind
+    change    := {"session_id", "message_id": hexadecimal} | {"key"}
 
 Every value is checked against the declared type before an operation is made of it: the owner
 trusts nothing that comes over a socket, not even from itself of another version.
@@ -12,9 +13,10 @@ import base64
 import dataclasses
 from collections.abc import Mapping
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, assert_never, get_args, get_origin, get_type_hints
 
 from convmem import operations
+from convmem.memory import Change, FactChange, MessageChange
 from convmem.message import Metadata, Relation
 from convmem.operations import Command, JsonObject, Query
 
@@ -43,6 +45,27 @@ def decode(value: object) -> Command | Query:
     given = {name: each for name, each in value.items() if name != "kind"}
     operation: Command | Query = _object(kind, given)
     return operation
+
+
+def encode_change(change: Change) -> JsonObject:
+    """The JSON of what an owner tells its guests."""
+    match change:
+        case MessageChange(session_id, message_id):
+            return {"session_id": session_id, "message_id": message_id.hex()}
+        case FactChange(key):
+            return {"key": key}
+        case _:
+            assert_never(change)
+
+
+def decode_change(value: Mapping[str, object]) -> Change:
+    """What changed. Raises ValueError."""
+    match value:
+        case {"session_id": str(session_id), "message_id": str(message_id)}:
+            return MessageChange(session_id, bytes.fromhex(message_id))
+        case {"key": str(key)}:
+            return FactChange(key)
+    raise ValueError("not a change")
 
 
 def _fields(value: Any) -> JsonObject:

@@ -3,25 +3,31 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, assert_never
 from urllib.parse import quote
 
 from convmem import ids, limits
 from convmem.errors import Code, Refusal
-from convmem.memory import Change, Memory
+from convmem.memory import Change, FactChange, Memory, MessageChange
 from convmem.operations import (
     JsonObject,
+    ListFactKeys,
+    ListFacts,
     ListSessionIds,
+    Query,
     ReadContext,
+    ReadFact,
     ReadHistory,
     ReadSessions,
 )
 from convmem.protocol import Call, ErrorCode, Field, Prompt, Resource, ResourceNotFound, RpcError
-from convmem.tools.replies import parse_id
+from convmem.tools.replies import client_id, parse_id
 
 SESSIONS_URI = "convmem://sessions"
 SESSION_URI = "convmem://session/{session_id}"
 MESSAGE_URI = "convmem://message/{message_id}"
+FACTS_URI = "convmem://facts"
+FACT_URI = "convmem://fact/{key}"
 
 _JSON = "application/json"
 _PAGE_BYTES = limits.REPLY_BYTES_DEFAULT
@@ -43,8 +49,9 @@ class HandOverArguments:
 class _Reader:
     """Reads a memory for resources, prompts and completions."""
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: Memory, configured_client: str | None) -> None:
         self._memory = memory
+        self._configured_client = configured_client
 
     async def sessions(self, values: Mapping[str, str], call: Call) -> str:
         return _text(
@@ -67,6 +74,19 @@ class _Reader:
             max_bytes=_PAGE_BYTES,
         )
         return _text(await self._query(around))
+
+    async def facts(self, values: Mapping[str, str], call: Call) -> str:
+        listing = ListFacts(prefix="", limit=limits.PAGE_ITEMS_DEFAULT, max_bytes=_PAGE_BYTES)
+        return _text(await self._query(listing))
+
+    async def fact(self, values: Mapping[str, str], call: Call) -> str:
+        reading = ReadFact(
+            key=values["key"],
+            include_events=False,
+            max_bytes=_PAGE_BYTES,
+            client_id=client_id(self._configured_client, call),
+        )
+        return _text(await self._query(reading))
 
     async def recall(self, arguments: RecallArguments, call: Call) -> str:
         return (
@@ -95,6 +115,11 @@ class _Reader:
         listed: Any = (await self._query(query))["session_ids"]
         return [str(session_id) for session_id in listed]
 
+    async def keys(self, beginning: str) -> Sequence[str]:
+        query = ListFactKeys(limit=limits.PAGE_ITEMS_MAX, prefix=beginning)
+        listed: Any = (await self._query(query))["keys"]
+        return [str(key) for key in listed]
+
     async def _history(self, session_id: str) -> JsonObject:
         query = ReadHistory(
             session_id=session_id,
@@ -104,9 +129,7 @@ class _Reader:
         )
         return await self._query(query)
 
-    async def _query(
-        self, query: ReadSessions | ReadHistory | ReadContext | ListSessionIds
-    ) -> JsonObject:
+    async def _query(self, query: Query) -> JsonObject:
         try:
             return await self._memory.query(query)
         except Refusal as refusal:
@@ -117,16 +140,26 @@ class _Reader:
 
 def changed_uris(change: Change) -> list[str]:
     """The resources that a change changes."""
-    return [
-        SESSIONS_URI,
-        SESSION_URI.format(session_id=quote(change.session_id, safe="")),
-        MESSAGE_URI.format(message_id=ids.to_text(change.message_id)),
-    ]
+    match change:
+        case MessageChange(session_id, message_id):
+            return [
+                SESSIONS_URI,
+                SESSION_URI.format(session_id=quote(session_id, safe="")),
+                MESSAGE_URI.format(message_id=ids.to_text(message_id)),
+            ]
+        case FactChange(key):
+            return [FACTS_URI, FACT_URI.format(key=quote(key, safe=""))]
+        case _:
+            assert_never(change)
 
 
-def all_resources(memory: Memory) -> list[Resource]:
-    """The resources over a memory."""
-    reader = _Reader(memory)
+def all_resources(memory: Memory, configured_client: str | None = None) -> list[Resource]:
+    """The resources over a memory. Reads of facts are noted as the client's, as with tools."""
+    reader = _Reader(memory, configured_client)
+    return [*_message_resources(reader), *_fact_resources(reader)]
+
+
+def _message_resources(reader: _Reader) -> list[Resource]:
     return [
         Resource(
             uri=SESSIONS_URI,
@@ -156,9 +189,31 @@ def all_resources(memory: Memory) -> list[Resource]:
     ]
 
 
+def _fact_resources(reader: _Reader) -> list[Resource]:
+    return [
+        Resource(
+            uri=FACTS_URI,
+            name="facts",
+            title="Facts",
+            description="The first of the facts, by key.",
+            mime_type=_JSON,
+            read=reader.facts,
+        ),
+        Resource(
+            uri=FACT_URI,
+            name="fact",
+            title="Fact",
+            description="The present value of a key, its revision, when and by whom it was set.",
+            mime_type=_JSON,
+            read=reader.fact,
+            complete={"key": reader.keys},
+        ),
+    ]
+
+
 def all_prompts(memory: Memory) -> list[Prompt[Any]]:
     """The prompts over a memory."""
-    reader = _Reader(memory)
+    reader = _Reader(memory, None)
     return [
         Prompt(
             name="recall",

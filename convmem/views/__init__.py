@@ -4,6 +4,7 @@ from typing import assert_never
 
 from convmem.operations import (
     JsonObject,
+    ListFactKeys,
     ListFacts,
     ListSessionIds,
     MessageQuery,
@@ -18,7 +19,7 @@ from convmem.state import State
 from convmem.views.context import context
 from convmem.views.export import export
 from convmem.views.fact_search import search_facts
-from convmem.views.facts import fact, fact_history, facts
+from convmem.views.facts import fact, fact_history, fact_keys, facts
 from convmem.views.messages import content, history
 from convmem.views.search import search
 from convmem.views.sessions import session_ids, sessions
@@ -26,7 +27,7 @@ from convmem.views.sessions import session_ids, sessions
 __all__ = ["answer", "fact_history", "search", "search_facts"]
 
 
-def answer(state: State, query: MessageQuery | ReadFact | ListFacts) -> JsonObject:
+def answer(state: State, query: MessageQuery | ReadFact | ListFacts | ListFactKeys) -> JsonObject:
     """The reply to a query. Raises Refusal: NOT_FOUND, CONFLICT, INVALID_ARGUMENT, STALE_CURSOR."""
     match query:
         case ReadHistory():
@@ -45,5 +46,7 @@ def answer(state: State, query: MessageQuery | ReadFact | ListFacts) -> JsonObje
             return fact(state, query)
         case ListFacts():
             return facts(state, query)
+        case ListFactKeys():
+            return fact_keys(state, query)
         case _:
             assert_never(query)

@@ -7,7 +7,7 @@ from convmem import cursors, ids
 from convmem.errors import Code, Refusal
 from convmem.fact import Fact
 from convmem.limits import FACT_EVENTS_SHOWN
-from convmem.operations import JsonObject, ListFacts, ReadFact, ReadFactHistory
+from convmem.operations import JsonObject, ListFactKeys, ListFacts, ReadFact, ReadFactHistory
 from convmem.pages import Detail, Page, excerpt
 from convmem.records import DeleteFact, FactEvent, RefuseFact, SetFact
 from convmem.state import State
@@ -53,6 +53,12 @@ def facts(state: State, query: ListFacts) -> JsonObject:
             break
         last = history
     return reply
+
+
+def fact_keys(state: State, query: ListFactKeys) -> JsonObject:
+    """The keys of facts, without reading any."""
+    listed = state.facts.listed(query.prefix, None)
+    return {"keys": [history.key for history in islice(listed, query.limit)]}
 
 
 def fact_history(

@@ -12,6 +12,8 @@ from tests.convmem.test_serve import call, client_of
 
 SESSION = "work / 日本"
 QUOTED = "work%20%2F%20%E6%97%A5%E6%9C%AC"
+KEY = "user/日本"
+QUOTED_KEY = "user%2F%E6%97%A5%E6%9C%AC"
 
 
 @pytest.fixture(scope="module")
@@ -21,6 +23,9 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BlockingClient]
         for content in ("first", "second"):
             call(connected, "write_message", session_id=SESSION, role="user", content=content)
         call(connected, "write_message", session_id="home", role="user", content="other")
+        for key in (KEY, "user/theme", "user/gone"):
+            call(connected, "memory_set", key=key, value=f"value of {key}")
+        call(connected, "memory_delete", key="user/gone")
         yield connected
 
 
@@ -32,8 +37,10 @@ def read(client: BlockingClient, uri: str) -> dict[str, Any]:
     return parsed
 
 
-def complete(client: BlockingClient, beginning: str, **reference: str) -> list[str]:
-    argument = {"name": "session_id", "value": beginning}
+def complete(
+    client: BlockingClient, beginning: str, reference: dict[str, str], name: str = "session_id"
+) -> list[str]:
+    argument = {"name": name, "value": beginning}
     answer: Any = client.request("completion/complete", {"ref": reference, "argument": argument})
     values: list[str] = answer["completion"]["values"]
     return values
@@ -42,10 +49,11 @@ def complete(client: BlockingClient, beginning: str, **reference: str) -> list[s
 def test_what_is_listed_can_be_read(client: BlockingClient) -> None:
     listed: Any = client.request("resources/list")["resources"]
     templates: Any = client.request("resources/templates/list")["resourceTemplates"]
-    assert [resource["uri"] for resource in listed] == ["convmem://sessions"]
+    assert [resource["uri"] for resource in listed] == ["convmem://sessions", "convmem://facts"]
     assert [template["uriTemplate"] for template in templates] == [
         "convmem://session/{session_id}",
         "convmem://message/{message_id}",
+        "convmem://fact/{key}",
     ]
     sessions = read(client, "convmem://sessions")["sessions"]
     assert [session["session_id"] for session in sessions] == ["home", SESSION]
@@ -56,7 +64,18 @@ def test_what_is_listed_can_be_read(client: BlockingClient) -> None:
     assert around["before"] == [messages[1]]
 
 
-@pytest.mark.parametrize("path", ["session/nowhere", f"message/{'0' * 26}", "message/x", "facts"])
+def test_facts_can_be_read_as_well(client: BlockingClient) -> None:
+    facts = read(client, "convmem://facts")["facts"]
+    assert [fact["key"] for fact in facts] == ["user/theme", KEY]
+    assert read(client, f"convmem://fact/{QUOTED_KEY}") == facts[1]
+    (told,) = call(client, "memory_history", key=KEY, include_reads=True)["reads"]
+    assert (told["action"], told["client_id"]) == ("read", "convmem")
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["session/nowhere", f"message/{'0' * 26}", "message/x", "fact/nothing", "fact/user%2Fgone"],
+)
 def test_what_is_not_there_is_not_found(client: BlockingClient, path: str) -> None:
     with pytest.raises(RequestFailed) as failed:
         client.request("resources/read", {"uri": f"convmem://{path}"})
@@ -65,9 +84,16 @@ def test_what_is_not_there_is_not_found(client: BlockingClient, path: str) -> No
 
 def test_session_ids_are_completed(client: BlockingClient) -> None:
     template = {"type": "ref/resource", "uri": "convmem://session/{session_id}"}
-    assert complete(client, "wo", **template) == [SESSION]
-    assert complete(client, "", **template) == ["home", SESSION]
-    assert complete(client, "h", type="ref/prompt", name="hand_over") == ["home"]
+    assert complete(client, "wo", template) == [SESSION]
+    assert complete(client, "", template) == ["home", SESSION]
+    prompt_reference = {"type": "ref/prompt", "name": "hand_over"}
+    assert complete(client, "h", prompt_reference) == ["home"]
+
+
+def test_keys_of_facts_are_completed(client: BlockingClient) -> None:
+    template = {"type": "ref/resource", "uri": "convmem://fact/{key}"}
+    assert complete(client, "user/", template, "key") == ["user/theme", KEY]
+    assert complete(client, "u/", template, "key") == []
 
 
 def prompt(client: BlockingClient, name: str, **arguments: str) -> str:

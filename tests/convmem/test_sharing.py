@@ -156,7 +156,9 @@ def test_a_host_hears_of_changes_that_others_make(tmp_path: Path, era: Era, list
                 clients.append(Host(await stack.enter_async_context(client)))
                 await clients[at].part()
             hearing = clients[0 if listener == "owner" else 1]
-            uris = ["convmem://session/a%2Fb", "convmem://sessions"]
+            about_messages = ["convmem://session/a%2Fb", "convmem://sessions"]
+            about_facts = ["convmem://fact/a%2Fb", "convmem://facts"]
+            uris = about_messages + about_facts
             if era is Era.MODERN:
                 params = {"notifications": {"resourceSubscriptions": uris}}
                 listening = hearing.client.request("subscriptions/listen", params)
@@ -169,9 +171,12 @@ def test_a_host_hears_of_changes_that_others_make(tmp_path: Path, era: Era, list
                 await clients[0].client.close()
                 await hearing.part()
             written = await clients[2].write("new", session_id="a/b")
-            assert {await heard.get(), await heard.get()} == set(uris)
+            assert {await heard.get(), await heard.get()} == set(about_messages)
             await clients[2].call("delete_message", message_id=written["message_id"])
-            assert {await heard.get(), await heard.get()} == set(uris)
+            assert {await heard.get(), await heard.get()} == set(about_messages)
+            for tool, arguments in (("memory_set", {"value": "new"}), ("memory_delete", {})):
+                await clients[2].call(tool, key="a/b", **arguments)
+                assert {await heard.get(), await heard.get()} == set(about_facts)
             await clients[2].write("elsewhere", session_id="c")
             assert await heard.get() == "convmem://sessions"
 
