@@ -5,7 +5,8 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
+import tempfile
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,9 @@ from tests.protocol.requirements import proves
 
 WAIT_S = 60.0
 SESSION = {"view": "history", "session_id": "s", "order": "oldest_first"}
+
+
+unix = pytest.mark.skipif(sys.platform == "win32", reason="Unix sockets")
 
 
 class Host:
@@ -69,12 +73,12 @@ def run(test: Any) -> None:
     asyncio.run(test)
 
 
-def sockets() -> set[Path]:
-    """The endpoints of all owners of this user."""
-    folders = [Path("/tmp") / f"convmem-{os.getuid()}"]
-    if runtime := os.environ.get("XDG_RUNTIME_DIR"):
-        folders.append(Path(runtime) / "convmem")
-    return {path for folder in folders if folder.is_dir() for path in folder.iterdir()}
+@pytest.fixture
+def endpoints(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where the endpoints of a test's own owners lie: a short path, as a socket needs."""
+    with tempfile.TemporaryDirectory(prefix="convmem-", dir="/tmp") as folder:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
+        yield Path(folder, "convmem")
 
 
 def test_what_one_writes_the_others_see_at_once(tmp_path: Path) -> None:
@@ -327,9 +331,11 @@ def test_an_exclusive_server_joins_nobody(tmp_path: Path) -> None:
 
 
 @proves("PROC-12")
-def test_many_that_start_at_once_on_a_fresh_folder_all_join(tmp_path: Path) -> None:
+@unix
+def test_many_that_start_at_once_on_a_fresh_folder_all_join(
+    tmp_path: Path, endpoints: Path
+) -> None:
     async def test() -> None:
-        before = sockets()
         async with asyncio.timeout(WAIT_S):
             commands = [server_command(tmp_path / "fresh")] * 20
             clients = await asyncio.gather(*map(Client.start, commands))
@@ -343,7 +349,7 @@ def test_many_that_start_at_once_on_a_fresh_folder_all_join(tmp_path: Path) -> N
         for host in everyone:
             with pytest.raises(ProcessLookupError):
                 os.kill(host.pid, 0)
-        assert sockets() <= before
+        assert list(endpoints.iterdir()) == []
         async with hosts(tmp_path / "fresh", 1, "--exclusive") as (host,):
             assert len(await host.contents()) == 20
 
@@ -361,12 +367,11 @@ def test_a_data_folder_with_a_long_path_is_shared(tmp_path: Path) -> None:
     run(test())
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Unix sockets")
-def test_the_endpoint_is_the_users_own(tmp_path: Path) -> None:
+@unix
+def test_the_endpoint_is_the_users_own(tmp_path: Path, endpoints: Path) -> None:
     async def test() -> None:
-        before = sockets()
         async with hosts(tmp_path, 1):
-            (endpoint,) = sockets() - before
+            (endpoint,) = endpoints.iterdir()
             assert endpoint.is_socket()
             assert endpoint.parent.stat().st_mode & 0o077 == 0
 
