@@ -52,6 +52,20 @@ class SetFactArguments:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PreviousValue:
+    value: Annotated[str, Field("The text.")]
+    revision: Annotated[int, Field("Its revision.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetFactResult:
+    key: Annotated[str, Field("The key.")]
+    revision: Annotated[int, Field("Rises with every set of the key; never used again.")]
+    set_at: Annotated[int, Field("When it was set, UTC milliseconds.")]
+    previous: Annotated[PreviousValue | None, Field("The value before; absent if none.")] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GetFactArguments:
     key: Annotated[str, _KEY]
     include_events: Annotated[
@@ -78,6 +92,13 @@ class DeleteFactArguments:
         bool | None,
         Field("Its history too; after rebuild_index no trace of it is on disk."),
     ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteFactResult:
+    key: Annotated[str, Field("The key.")]
+    revision: Annotated[int, Field("That of the value that was there; 0 if none was.")]
+    purged: Annotated[bool, Field("Whether its history is gone too.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,11 +16,13 @@ from convmem.operations import (
 from convmem.protocol import Call, Tool
 from convmem.tools.fact_arguments import (
     DeleteFactArguments,
+    DeleteFactResult,
     FactHistoryArguments,
     GetFactArguments,
     ListFactsArguments,
     SearchFactsArguments,
     SetFactArguments,
+    SetFactResult,
 )
 from convmem.tools.replies import Handler, client_id, refusing
 
@@ -69,6 +71,7 @@ def _changing_tools(memory: Memory, configured_client: str | None) -> list[Tool[
                 "without losing another's change, give expected_revision."
             ),
             arguments=SetFactArguments,
+            result=SetFactResult,
             handler=refusing(set_fact),
             read_only=False,
             destructive=True,
@@ -82,6 +85,7 @@ def _changing_tools(memory: Memory, configured_client: str | None) -> list[Tool[
                 "rebuild_index removes the last trace of it from disk."
             ),
             arguments=DeleteFactArguments,
+            result=DeleteFactResult,
             handler=refusing(delete_fact),
             read_only=False,
             destructive=True,
