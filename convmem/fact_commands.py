@@ -10,7 +10,7 @@ from convmem import operations, records
 from convmem.commands import Granted, Settled
 from convmem.errors import Code, Refusal
 from convmem.fact import Action, Fact, Reason
-from convmem.limits import EXCERPT_BYTES
+from convmem.limits import EFFECTS_MAX, EXCERPT_BYTES
 from convmem.operations import FactCommand, JsonObject
 from convmem.state import State
 from convmem.state.facts import Event
@@ -80,13 +80,13 @@ def _known(state: State, command: FactCommand) -> JsonObject | None:
     history = state.facts.get(command.key)
     if command.event_id is None or history is None:
         return None
-    ids = [event.event_id for event in history.events]
-    if command.event_id not in ids:
+    latest = history.events[-EFFECTS_MAX:]  # who asks again does so within seconds
+    places = [place for place, event in enumerate(latest) if event.event_id == command.event_id]
+    if not places:
         return None
-    place = ids.index(command.event_id)
-    match state.fact_event(history.events[place]):
+    match state.fact_event(latest[places[0]]):
         case records.SetFact(fact=fact):
-            return _set(fact, _value_before(state, history.events[:place]))
+            return _set(fact, _value_before(state, latest[: places[0]]))
         case records.DeleteFact() as deleted:
             return _deleted(deleted)
         case records.RefuseFact() as refused:

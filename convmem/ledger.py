@@ -88,21 +88,22 @@ class Ledger:
             now_ms=host.now_ms, random_bytes=host.random_bytes, host_id=host.host_id()
         )
         disk = OsDisk(data_dir)
-        return cls(disk, environment, allow_network, Audit(disk) if audit else None)
+        return cls(disk, environment, allow_network, audit)
 
     def __init__(
         self,
         disk: Disk,
         environment: Environment,
         allow_network: bool = False,
-        audit: Audit | None = None,
+        audit: bool = False,
     ) -> None:
         self._disk = disk
         self._environment = environment
         self._replica = Replica(self._read)
         with _refusals():
             self._store = Store.open(disk, environment, self._replica, allow_network=allow_network)
-        self._audit = audit
+        self._audit = Audit(disk)
+        self._is_audited = audit
         self._diverged: str | None = None
         self.last_error: str | None = None  # of work that nobody waits for, as snapshots
         self._last_id = self._state.last_id  # and of every id given out since
@@ -181,7 +182,7 @@ class Ledger:
                 case ReadFact():
                     return self._noted(query, views.answer(self._state, query))
                 case ReadFactHistory():
-                    reads = None if self._audit is None else self._audit.reads_of(query.key)
+                    reads = self._audit.reads_of(query.key) if self._is_audited else None
                     return views.fact_history(self._state, query, reads)
                 case _:
                     return views.answer(self._state, query)
@@ -190,12 +191,12 @@ class Ledger:
         status = self._store.status()
         failed = status.failed or self._diverged
         told = health(self._state, self._indexer, status, self._disk.path, failed)
-        told["audit"] = "off" if self._audit is None else self._audit.report()
+        told["audit"] = self._audit.report() if self._is_audited else "off"
         return told | ({"last_error": self.last_error} if self.last_error else {})
 
     def _noted(self, query: ReadFact | SearchFacts, answer: JsonObject) -> JsonObject:
         """The answer, once it is noted who was given it."""
-        if self._audit is not None:
+        if self._is_audited:
             who = {"at": self._environment.now_ms(), "client_id": query.client_id}
             self._audit.note(who | _what(query, answer))
         return answer
@@ -276,7 +277,7 @@ class Ledger:
 
         What it leads to is not indexed yet: that takes longer, and writes would wait for it.
         Blocks, in the thread that appends; nothing may be applied until it is done.
-        ``on_progress`` is told the messages written and their number. Raises Refusal.
+        ``on_progress`` is told the records written and their number. Raises Refusal.
         """
         self._refuse_diverged()
         with _refusals():
@@ -286,24 +287,24 @@ class Ledger:
             replica = Replica(self._read)
             now_ms = self._environment.now_ms()
             records = compaction.live_records(self._state, found.dangling, now_ms)
-            live = self.live
+            counts = (self.live, 0)
+            total = self.live + self._state.facts.events
             compacted = self._store.compact(
                 (LogRecord(*codec.encode(record)) for record in records),
-                (live, 0),
+                counts,
                 expected_bytes=min(self.log_bytes, self._state.live_bytes()),
                 on_entry=replica.replay,
-                progress=lambda done: on_progress(min(done, live), live),
+                progress=lambda done: on_progress(min(done, total), total),
             )
             return Rebuilt(compacted, replica, len(found.dangling))
 
     def switch(self, rebuilt: Rebuilt) -> None:
         """Use the new log and its state from now on: at once, in memory. Raises Refusal."""
+        if self._state.facts.purged:  # first: after a crash the new log knows of no purge
+            self._audit.forget(self._state.facts.purged)
         with _refusals():
             self._store.switch(rebuilt.compacted)
-        purged = self._state.facts.purged
         self._replica = rebuilt.replica
-        if self._audit is not None and purged:
-            self._audit.forget(purged)
 
     def retire(self) -> None:
         """Remove the log that was replaced. Blocks; what cannot be removed goes later."""
@@ -329,8 +330,7 @@ class Ledger:
 
     def close(self) -> None:
         """Let go of the store."""
-        if self._audit is not None:
-            self._audit.close()
+        self._audit.close()
         self._store.close()
 
     def _read(self, place: Place) -> Record:

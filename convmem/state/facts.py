@@ -74,6 +74,11 @@ class FactTable:
     def __iter__(self) -> Iterator[KeyHistory]:
         return iter(self._by_key.values())
 
+    @property
+    def events(self) -> int:
+        """What happened to all keys together."""
+        return sum(len(history.events) for history in self)
+
     def get(self, key: str) -> KeyHistory | None:
         """What is known of a key; None if it was never named."""
         return self._by_key.get(key)
@@ -182,8 +187,7 @@ class FactTable:
 
     def memory_bytes(self) -> int:
         """What the table occupies, roughly."""
-        events = sum(len(history.events) for history in self)
-        return _FACT_BYTES * len(self._by_key) + _EVENT_BYTES * events
+        return _FACT_BYTES * len(self._by_key) + _EVENT_BYTES * self.events
 
     def _named(self, key: str) -> KeyHistory:
         history = self._by_key.get(key)

@@ -11,7 +11,6 @@ from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from typing import Any, Self, TypeVar
 
-from convmem.audit import Audit
 from convmem.engine import Engine
 from convmem.ledger import Ledger
 from convmem.protocol import Client, Server, Transport, memory_pair
@@ -158,8 +157,8 @@ class Host:
         self.run(self._connect())
 
     async def _connect(self) -> None:
-        notes = Audit(self.disk) if self._audit else None
-        self.engine = Engine(Ledger(self.disk, self.clock.environment(), audit=notes))
+        ledger = Ledger(self.disk, self.clock.environment(), audit=self._audit)
+        self.engine = Engine(ledger)
         server = Server("convmem", "convmem", "0", all_tools(self.engine))
         host_end, server_end = memory_pair()
 

@@ -438,6 +438,16 @@ class TestAudit:
         assert "may be left" in noting.call("get_system_health")["audit"]["failure"]
         assert get(noting, "kept")["value"] == "a"
 
+    def test_a_purge_takes_the_notes_of_earlier_servers_that_noted(self, tmp_path: Path) -> None:
+        with Host(OsDisk(tmp_path), audit=True) as noting:
+            put(noting, "MARKER", "a")
+            get(noting, "MARKER")
+        with Host(OsDisk(tmp_path), noting.clock) as silent:
+            silent.call("memory_delete", key="MARKER", purge=True)
+            silent.call("rebuild_index")
+        files = [path for path in tmp_path.rglob("*") if path.is_file()]
+        assert not any(b"MARKER" in path.read_bytes() for path in files)
+
     def test_it_can_be_off(self, host: Host) -> None:
         put(host, "k", "a")
         get(host, "k")
