@@ -38,7 +38,7 @@ def _add(page: Page[JsonObject], fact: Fact, found: Found, hit: Hit) -> bool:
         "score": round(hit.score, _DECIMALS),
         "scores": scores,
         "holds_query": hit.holds_query,
-        "matched_by": "words",
+        "matched_by": "lexical",
     }
     shown: JsonObject = {"value": cut, "value_offset": offset}
 

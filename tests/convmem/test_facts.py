@@ -306,7 +306,7 @@ class TestSearch:
             found = host.call("memory_search", query=query)
             assert found["mode"] == "lexical"
             assert found["facts"][0]["key"] == key
-            assert found["facts"][0]["matched_by"] == "words"
+            assert found["facts"][0]["matched_by"] == "lexical"
         assert host.call("memory_search", query="user", prefix="project/")["facts"] == []
 
     def test_a_change_counts_at_once_and_after_a_restart(self, host: Host) -> None:
