@@ -36,7 +36,6 @@ from convmem.protocol import (
     ErrorResponse,
     Event,
     EventBatch,
-    LineTooLong,
     Notification,
     Request,
     Response,
@@ -61,6 +60,7 @@ class Owner:
         self._listening: Listening | None = None
         self._guests: dict[GuestSession, asyncio.Task[None]] = {}
         self._serving: set[asyncio.Task[None]] = set()
+        self._is_closing = False
 
     async def take_guests(self, surroundings: Surroundings) -> None:
         """Let other processes join. Where that cannot be, health tells why."""
@@ -92,6 +92,7 @@ class Owner:
 
         Guests are let go last: by the time they look for the next owner, the lock is free.
         """
+        self._is_closing = True
         if self._listening is not None:
             self._listening.close()
         await asyncio.gather(*(guest.finish() for guest in self._guests))
@@ -101,7 +102,7 @@ class Owner:
         await asyncio.gather(*self._serving)
 
     async def _serve(self, transport: Transport, token: str) -> None:
-        if len(self._guests) >= GUESTS_MAX:
+        if self._is_closing or len(self._guests) >= GUESTS_MAX:
             return
         serving = asyncio.current_task()
         assert serving is not None
@@ -124,6 +125,7 @@ class GuestSession:
         self._pid = pid
         self._connection = Connection(batches=False)
         self._answering: dict[object, asyncio.Task[None]] = {}
+        self._turn = asyncio.Lock()
         self._changes: dict[Change, None] = {}
         self._telling: asyncio.Task[None] | None = None
         self._running: asyncio.Task[None] | None = None
@@ -145,11 +147,16 @@ class GuestSession:
                 self._telling.cancel()
 
     async def finish(self) -> None:
-        """Take nothing more; wait until what is under way is answered and sent."""
+        """Take nothing more; wait a moment for what is under way to be answered and sent.
+
+        The rest is asked again of the next owner.
+        """
         self._is_closing = True
-        await asyncio.gather(*self._answering.values(), return_exceptions=True)
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._transport.drain(), GUEST_FLUSH_S)
+            async with asyncio.timeout(GUEST_FLUSH_S):
+                if self._answering:
+                    await asyncio.wait(self._answering.values())
+                await self._transport.drain()
 
     async def _greet(self) -> bool:
         """Whether the guest may come in."""
@@ -182,12 +189,10 @@ class GuestSession:
                 self._engine.watch(self._note)
                 self._transport.write(self._connection.send(Response(id_, {})))
             case Request(id_, "ask") if len(self._answering) < GUEST_REQUESTS_MAX:
-                task = asyncio.create_task(self._answer(event))
-                self._answering[id_] = task
-                task.add_done_callback(lambda _: self._answering.pop(id_))
-            case Cancelled(id_):
-                if id_ in self._answering:
-                    self._answering[id_].cancel()
+                self._answering[id_] = asyncio.create_task(self._answer(event))
+            case Cancelled(id_):  # the guest may ask something else in its place at once
+                if task := self._answering.pop(id_, None):
+                    task.cancel()
             case _:
                 return False
         return True
@@ -208,21 +213,25 @@ class GuestSession:
             self._transport.write(self._connection.send(told))
 
     async def _answer(self, request: Request) -> None:
+        async with self._turn:  # all who wait for room would otherwise find the same room
+            await self._transport.drain()
         try:
             line = self._connection.send(Response(request.id, await self._result(request)))
         except Refusal as refusal:
             line = self._error(request, refusal.message, refusal.code, refusal.details)
-        except (LineTooLong, ValueError) as error:
-            line = self._error(request, str(error), Code.INVALID_ARGUMENT, {})
         except Exception as error:  # a mistake of ours: the guest tells its host of its type
             line = self._error(request, type(error).__name__, None, {})
+        self._answering.pop(request.id, None)
         self._transport.write(line)
 
     async def _result(self, request: Request) -> JsonObject:
         async def on_progress(done: int, total: int) -> None:
             self._transport.write(self._connection.progress(request.id, done, total, None))
 
-        operation = wire.decode(request.params.get("operation"))
+        try:
+            operation = wire.decode(request.params.get("operation"))
+        except ValueError as error:
+            raise Refusal(Code.INVALID_ARGUMENT, str(error)) from error
         if isinstance(operation, Command):
             return await self._engine.execute(operation, on_progress)
         return await self._engine.query(operation)

@@ -17,8 +17,8 @@ from convmem.engine import Engine
 from convmem.errors import Code, Refusal
 from convmem.ledger import Ledger
 from convmem.limits import GUEST_REQUESTS_MAX, HELLO_BYTES_MAX
-from convmem.operations import ReadHistory, WriteMessage
-from convmem.protocol import Transport
+from convmem.operations import JsonObject, Query, ReadHealth, ReadHistory, WriteMessage
+from convmem.protocol import BACKLOG_BYTES_MAX, Transport, memory_pair
 from convmem.sharing import endpoint
 from convmem.sharing import owner as owner_module
 from convmem.sharing.guest import Guest, OwnerGone
@@ -29,6 +29,11 @@ from tests.convmem.harness import Clock
 WAIT_S = 30.0
 HELLO = b'{"jsonrpc":"2.0","id":1,"method":"hello","params":{"version":1,"token":""}}\n'
 PING = b'{"jsonrpc":"2.0","id":2,"method":"ping"}\n'
+ASK = (
+    b'{"jsonrpc":"2.0","id":%d,"method":"ask","params":{"operation":{"kind":"ReadHistory",'
+    b'"session_id":"s","order":"oldest_first","limit":9,"max_bytes":1000000}}}\n'
+)
+CANCEL = b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}\n'
 READ = ReadHistory(session_id="s", order="oldest_first", limit=10, max_bytes=1 << 16)
 
 unix = pytest.mark.skipif(sys.platform == "win32", reason="Unix sockets")
@@ -53,6 +58,7 @@ class Place:
         return Engine(Ledger(MemoryDisk(), self.environment))
 
     async def listen(self, on_guest: endpoint.OnGuest) -> endpoint.Listener:
+        self.on_guest = on_guest
         listener = await endpoint.listen(self.directory, on_guest, unix=self.is_unix)
         self.at = listener.endpoint
         return listener
@@ -81,6 +87,21 @@ def run(test: Callable[[], Awaitable[None]]) -> None:
             await test()
 
     asyncio.run(bounded())
+
+
+async def stranger(place: Place) -> Transport:
+    """Somebody who was let in, and may say anything now."""
+    transport, _ = await place.connect(place.at)
+    transport.write(HELLO)
+    assert b'"pid"' in await transport.receive()
+    return transport
+
+
+async def answers_in(transport: Transport) -> int:
+    """How many answers end in what comes next."""
+    data = await transport.receive()
+    assert data, "the owner has hung up"
+    return data.count(b"\n")
 
 
 async def end_of(transport: Transport) -> bytes:
@@ -128,10 +149,10 @@ def test_who_does_not_greet_is_not_let_in(tmp_path: Path, is_unix: bool, said: b
     async def test() -> None:
         async with owned(tmp_path, is_unix) as place:
             guest = await place.guest()
-            stranger, _ = await place.connect(place.at)
-            stranger.write(said)
-            assert await end_of(stranger) == b""
-            await stranger.close()
+            refused, _ = await place.connect(place.at)
+            refused.write(said)
+            assert await end_of(refused) == b""
+            await refused.close()
             await guest.execute(WriteMessage(session_id="s", role="user", content="unharmed"))
             await guest.close()
 
@@ -172,10 +193,10 @@ def test_a_guest_that_says_what_is_not_understood_is_let_go(tmp_path: Path, said
     async def test() -> None:
         async with owned(tmp_path, True) as place:
             guest = await place.guest()
-            stranger, _ = await place.connect(place.at)
-            stranger.write(HELLO + said)
-            await end_of(stranger)
-            await stranger.close()
+            noisy = await stranger(place)
+            noisy.write(said)
+            await end_of(noisy)
+            await noisy.close()
             await guest.execute(WriteMessage(session_id="s", role="user", content="unharmed"))
             await guest.close()
 
@@ -202,43 +223,126 @@ def test_a_guest_that_says_what_is_not_understood_is_let_go(tmp_path: Path, said
 def test_an_operation_that_is_none_is_refused(tmp_path: Path, operation: bytes) -> None:
     async def test() -> None:
         async with owned(tmp_path, True) as place:
-            stranger, _ = await place.connect(place.at)
-            stranger.write(HELLO)
-            await stranger.receive()
+            mistaken = await stranger(place)
             ask = b'{"jsonrpc":"2.0","id":7,"method":"ask","params":{"operation":%s}}\n'
-            stranger.write(ask % operation + PING)
+            mistaken.write(ask % operation + PING)
             received = b""
             while received.count(b"\n") < 2:
-                received += await stranger.receive()
+                received += await mistaken.receive()
             answers = sorted(json.loads(line)["id"] for line in received.splitlines())
             assert b'"error"' in received, received
             assert answers == [2, 7]
-            await stranger.close()
+            await mistaken.close()
+
+    run(test)
+
+
+@pytest.fixture
+def answering(monkeypatch: pytest.MonkeyPatch) -> tuple[list[Query], asyncio.Event]:
+    """What queries engines were asked, and what they wait for before they answer."""
+    asked: list[Query] = []
+    go_on = asyncio.Event()
+    go_on.set()
+    ask = Engine.query
+
+    async def query(engine: Engine, query: Query) -> JsonObject:
+        asked.append(query)
+        await go_on.wait()
+        return await ask(engine, query)
+
+    monkeypatch.setattr(Engine, "query", query)
+    return asked, go_on
+
+
+@unix
+def test_a_guest_that_does_not_read_holds_up_nobody(
+    tmp_path: Path, answering: tuple[list[Query], asyncio.Event]
+) -> None:
+    """What it asks for is not even made before it reads: it would lie in the owner's memory."""
+    asked, _ = answering
+
+    async def test() -> None:
+        async with owned(tmp_path, True) as place:
+            guest = await place.guest()
+            await guest.execute(WriteMessage(session_id="s", role="user", content="x" * 900_000))
+            deaf = await stranger(place)
+            deaf.write(b"".join(ASK % n for n in range(GUEST_REQUESTS_MAX)))
+            for _ in range(20):
+                await guest.execute(WriteMessage(session_id="t", role="user", content="quick"))
+            assert 0 < len(asked) < BACKLOG_BYTES_MAX // 900_000 + 3
+            answers = 0
+            while answers < GUEST_REQUESTS_MAX:
+                answers += await answers_in(deaf)
+                assert len(asked) < answers + BACKLOG_BYTES_MAX // 900_000 + 3
+            await deaf.close()
+            still_deaf = await stranger(place)
+            still_deaf.write(b"".join(ASK % n for n in range(GUEST_REQUESTS_MAX)))
+            await guest.query(READ)
+            await guest.close()
+        await still_deaf.close()  # long after the owner has ended
 
     run(test)
 
 
 @unix
-def test_a_guest_that_does_not_read_holds_up_nobody(tmp_path: Path) -> None:
+def test_a_guest_may_ask_anew_for_what_it_has_cancelled(
+    tmp_path: Path, answering: tuple[list[Query], asyncio.Event]
+) -> None:
+    _, go_on = answering
+
+    async def test() -> None:
+        async with owned(tmp_path, True) as place:
+            go_on.clear()
+            busy = await stranger(place)
+            busy.write(b"".join(ASK % n for n in range(10, 10 + GUEST_REQUESTS_MAX)))
+            busy.write((CANCEL + ASK) % (10, 10) + (CANCEL + ASK) % (11, 9) + PING)
+            await busy.receive()
+            go_on.set()
+            answers = 0
+            while answers < GUEST_REQUESTS_MAX:
+                answers += await answers_in(busy)
+            await busy.close()
+
+    run(test)
+
+
+@unix
+def test_an_owner_that_ends_does_not_wait_for_slow_answers(
+    tmp_path: Path, answering: tuple[list[Query], asyncio.Event]
+) -> None:
+    asked, go_on = answering
+    go_on.clear()
+
     async def test() -> None:
         async with owned(tmp_path, True) as place:
             guest = await place.guest()
-            for _ in range(8):
-                await guest.execute(
-                    WriteMessage(session_id="s", role="user", content="x" * 900_000)
-                )
-            deaf = socket.socket(socket.AF_UNIX)
-            deaf.connect(place.at.removeprefix("unix:"))
-            ask = (
-                b'{"jsonrpc":"2.0","id":%d,"method":"ask","params":{"operation":{"kind":'
-                b'"ReadHistory","session_id":"s","order":"oldest_first","limit":9,'
-                b'"max_bytes":1000000}}}\n'
-            )
-            deaf.sendall(HELLO + b"".join(ask % n for n in range(2, 40)))
-            for _ in range(20):
-                await guest.execute(WriteMessage(session_id="t", role="user", content="quick"))
-            await guest.close()
-        deaf.close()  # long after the owner has ended
+            asking = asyncio.create_task(guest.query(READ))
+            while not asked:
+                await guest.watch(lambda change: None)
+        with pytest.raises(OwnerGone):
+            await asking
+        await guest.close()
+
+    run(test)
+
+
+@unix
+def test_an_owner_that_ends_takes_nobody_in(tmp_path: Path) -> None:
+    """Who has come as the door closes must look for the next owner, not be told of the end."""
+
+    async def test() -> None:
+        place = Place(tmp_path, True)
+        owner = Owner(await place.open(), place.pid)
+        await owner.take_guests(place)
+        guest_end, owner_end = memory_pair()
+        closing = asyncio.create_task(owner.close())
+        await asyncio.sleep(0)
+        greeting = asyncio.create_task(Guest.greet(guest_end, "", WAIT_S, lambda: None))
+        await place.on_guest(owner_end, "")
+        await owner_end.close()
+        with pytest.raises(OwnerGone):
+            await greeting
+        await closing
 
     run(test)
 
@@ -274,8 +378,6 @@ def test_where_there_is_no_place_nobody_joins_and_health_tells(
         engine = await place.open()
         owner = Owner(engine, place.pid)
         await owner.take_guests(place)
-        from convmem.operations import ReadHealth
-
         report = await owner.query(ReadHealth())
         assert "not yours" in str(report["last_error"])
         await owner.close()
