@@ -8,7 +8,7 @@ import asyncio
 import os
 from collections.abc import Callable
 
-from convmem.errors import Code, Refusal
+from convmem.errors import Code, Refusal, StoreInUse
 from convmem.limits import GUEST_REQUESTS_MAX
 from convmem.memory import OnChange, OnProgress
 from convmem.operations import Command, JsonObject, Query
@@ -29,6 +29,10 @@ class OwnerGone(Exception):
     """The connection has ended. What was asked may have come to be, or not."""
 
 
+class OwnerSilent(Exception):
+    """The owner gives no sign of life. What was asked may yet come to be."""
+
+
 class Guest:
     """A memory over a connection. ``silence_s`` is how long its owner may give no sign of life."""
 
@@ -38,23 +42,14 @@ class Guest:
     ) -> "Guest":
         """Begin a connection; ``on_end`` is told once its end is seen.
 
-        Raises OwnerGone; Refusal (BUSY) if the owner is not to be had.
+        Raises OwnerGone, OwnerSilent; StoreInUse for an owner of another version.
         """
         guest = cls(transport, silence_s)
-        hello = {"version": VERSION, "token": token}
-        told = await guest._exchanged("hello", hello, silence_s)
-        match told:
-            case {"version": version, "pid": int(pid)}:
-                guest.owner_pid = pid
-            case _:
-                version = None
-        if version != VERSION:
+        try:
+            await guest._greet(token)
+        except BaseException:
             await guest.close()
-            raise Refusal(
-                Code.BUSY,
-                f"the store is in use by process {guest.owner_pid}, of another version of convmem "
-                "that shares it in another way; update both, and restart their hosts",
-            )
+            raise
         guest._on_end = on_end
         return guest
 
@@ -64,6 +59,7 @@ class Guest:
         self._exchange = Exchange(transport, Answers({}), self._what_became, self._hear)
         self._slots = asyncio.Semaphore(GUEST_REQUESTS_MAX)
         self._telling: set[asyncio.Task[None]] = set()
+        self._has_ended = False
         self._on_end: Callable[[], None] = lambda: None
         self._on_change: OnChange = lambda change: None
         self.owner_pid = 0
@@ -74,15 +70,15 @@ class Guest:
         return {"role": "guest", "pid": os.getpid(), "owner_pid": self.owner_pid}
 
     async def execute(self, command: Command, on_progress: OnProgress | None = None) -> JsonObject:
-        """As of a memory. Raises OwnerGone as well."""
+        """As of a memory. Raises OwnerGone and OwnerSilent as well."""
         return await self._ask(command, on_progress)
 
     async def query(self, query: Query) -> JsonObject:
-        """As of a memory. Raises OwnerGone as well."""
+        """As of a memory. Raises OwnerGone and OwnerSilent as well."""
         return await self._ask(query, None)
 
     async def watch(self, on_change: OnChange) -> None:
-        """Tell of every change from now on. Raises OwnerGone; Refusal (BUSY)."""
+        """Tell of every change from now on. Raises OwnerGone, OwnerSilent."""
         self._on_change = on_change
         await self._exchanged("watch", {}, self._silence_s)
 
@@ -91,6 +87,22 @@ class Guest:
         self._on_end = lambda: None
         await self._transport.close()
         await self._exchange.end()
+
+    async def _greet(self, token: str) -> None:
+        told = await self._exchanged("hello", {"version": VERSION, "token": token}, self._silence_s)
+        match told:
+            case {"version": version, "pid": int(pid)}:
+                self.owner_pid = pid
+            case _:
+                version = None
+        if version != VERSION:
+            raise StoreInUse(
+                f"the store is in use by process {self.owner_pid}, of another version of convmem "
+                "that shares it in another way; update both, and restart their hosts",
+                None,
+            )
+        if self._has_ended:  # right after its welcome
+            raise OwnerGone
 
     async def _ask(self, operation: Command | Query, on_progress: OnProgress | None) -> JsonObject:
         def report(done: float, total: float | None, _: str | None) -> None:
@@ -107,8 +119,10 @@ class Guest:
                 while not (await asyncio.wait({asking}, timeout=self._silence_s / 2))[0]:
                     await self._exchanged("ping", {}, self._silence_s / 2)
                 return await asking
-            finally:
+            except BaseException:
                 asking.cancel()
+                await asyncio.gather(asking, return_exceptions=True)  # nobody else looks at it
+                raise
 
     async def _exchanged(
         self,
@@ -120,10 +134,9 @@ class Guest:
         try:
             return dict(await self._exchange.request(method, params, timeout_s, on_progress))
         except RequestTimedOut as error:
-            raise Refusal(
-                Code.BUSY,
-                f"process {self.owner_pid or 'that'} has the store in use and does not answer; "
-                "end it, or wait. What was asked may still come to be",
+            raise OwnerSilent(
+                f"process {self.owner_pid} has the store in use and does not answer; "
+                "end it, or wait"
             ) from error
         except ServerGone as error:
             raise OwnerGone from error
@@ -135,7 +148,9 @@ class Guest:
             self._on_change(wire.decode_change(notification.params))
 
     async def _what_became(self) -> ServerGone:
+        self._has_ended = True
         self._on_end()
+        await self._transport.close()
         return ServerGone(None, "")
 
 

@@ -109,28 +109,42 @@ class SharedMemory:
         self, operation: Operation, ask: "Callable[[Member, Operation], Awaitable[JsonObject]]"
     ) -> JsonObject:
         """Ask the owner, and the next one if it ends meanwhile."""
-        from convmem.sharing.guest import Guest, OwnerGone
+        from convmem.sharing.guest import Guest, OwnerGone, OwnerSilent
 
         loop = asyncio.get_running_loop()
-        patience_ends_s: float | None = None
+        patience_ends_s: float | None = None  # none yet: it was asked of no owner that has ended
         while True:
             try:
                 member = await self._joined()
-                if isinstance(member, Guest):
-                    operation = self._repeatable(operation)
+            except Refusal as refusal:
+                if patience_ends_s is None or refusal.code is not Code.BUSY:
+                    raise
+                raise _unknown(refusal.message, operation) from refusal
+            if isinstance(member, Guest):
+                operation = self._repeatable(operation)
+            try:
                 return await ask(member, operation)
             except OwnerGone as gone:
                 if patience_ends_s is None:
                     patience_ends_s = loop.time() + self._busy_timeout_s
                 elif loop.time() > patience_ends_s:
                     raise _unknown("owner after owner of the store has ended", operation) from gone
-            except StoreInUse as in_use:
-                if patience_ends_s is None:
+            except OwnerSilent as silent:
+                raise _unknown(str(silent), operation) from silent
+            except Refusal as refusal:
+                if patience_ends_s is None or refusal.code is not Code.BUSY:
                     raise
-                raise _unknown(in_use.message, operation) from in_use
+                # It knows that it wrote nothing, but not what the one before it did.
+                text = "the owner of the store has ended, and the next is busy"
+                raise _unknown(text, operation) from refusal
 
     async def _joined(self) -> "Member":
-        """The owner or guest that this process is; all who ask meanwhile wait for one attempt."""
+        """The owner or guest that this process is; all who ask meanwhile wait for one attempt.
+
+        Raises Refusal.
+        """
+        if self._closed:
+            raise Refusal(Code.BUSY, "the server is shutting down")
         return await asyncio.shield(self._join_again() if self._joining is None else self._joining)
 
     def _join_again(self) -> "asyncio.Task[Member]":
@@ -162,7 +176,7 @@ class SharedMemory:
                 refusal = in_use
                 if self._exclusive or self._closed:
                     raise
-                member = await self._visit(refusal.endpoint)
+                member = await self._visit(in_use)
             if member is not None:
                 await self._watch_at(member)
                 return member
@@ -176,10 +190,10 @@ class SharedMemory:
             await self._watch_at(await self._joined())
 
     async def _watch_at(self, member: "Member") -> None:
-        from convmem.sharing.guest import OwnerGone
+        from convmem.sharing.guest import OwnerGone, OwnerSilent
 
         if self._on_change is not None:
-            with contextlib.suppress(OwnerGone, Refusal):  # the next call finds out
+            with contextlib.suppress(OwnerGone, OwnerSilent):  # the next call finds out
                 await member.watch(self._on_change)
 
     async def _own(self) -> "Owner":
@@ -191,17 +205,21 @@ class SharedMemory:
             await owner.take_guests(self._surroundings)
         return owner
 
-    async def _visit(self, endpoint: str | None) -> "Guest | None":
-        """Be a guest; None where no owner is reached. Raises Refusal if it does not answer."""
-        from convmem.sharing.guest import Guest, OwnerGone
+    async def _visit(self, in_use: StoreInUse) -> "Guest | None":
+        """Be a guest of the holder; None where none is reached. Raises StoreInUse for good."""
+        from convmem.sharing.guest import Guest, OwnerGone, OwnerSilent
 
-        if endpoint is None:
+        if in_use.endpoint is None:
             return None
         silence_s = max(self._busy_timeout_s, SILENCE_MS_MIN / 1000)
-        with contextlib.suppress(OSError, OwnerGone):
-            transport, token = await self._surroundings.connect(endpoint)
+        try:
+            transport, token = await self._surroundings.connect(in_use.endpoint)
             return await Guest.greet(transport, token, silence_s, self._left)
-        return None
+        except (OSError, OwnerGone):
+            return None
+        except OwnerSilent as silent:
+            text = f"{in_use.message}. It does not answer at the moment"
+            raise StoreInUse(text, None, **in_use.details) from silent
 
     def _repeatable(self, operation: Operation) -> Operation:
         """The operation with what tells it from any other, so that it may be asked twice."""
@@ -231,6 +249,8 @@ def _unavailable(refusal: Refusal) -> JsonObject:
 
 def _unknown(what: str, operation: Command | Query) -> Refusal:
     """A refusal after something was sent: whether it came to be is not known."""
+    if isinstance(operation, Query):
+        return Refusal(Code.BUSY, what)
     text = f"{what}; what was asked may have come to be"
     if isinstance(operation, WriteMessage) and operation.message_id is not None:
         message_id = ids.to_text(operation.message_id)
