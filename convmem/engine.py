@@ -240,18 +240,21 @@ class Engine:
             entries = await loop.run_in_executor(self._writer, self._ledger.append, records)
             for write, entry in zip(batch, entries, strict=True):
                 self._ledger.apply(write.granted.record, entry)
-                self._tell(write.granted)
         except Exception as error:
             for write in batch:
                 write.waiting.fail(error)
         else:
             for write in batch:
                 write.waiting.succeed(write.granted.answer)
+                self._tell(write.granted)
 
     def _tell(self, granted: Granted) -> None:
         if self._watchers and (change := self._ledger.change(granted.record)) is not None:
             for on_change in tuple(self._watchers):
-                on_change(change)
+                try:
+                    on_change(change)
+                except Exception as error:  # the write stands all the same
+                    self.note_error(f"a change was not told of: {error!r}")
 
     def _next_batch(self) -> list[_Write]:
         """The longest run of waiting commands that fits one frame and shares no message.

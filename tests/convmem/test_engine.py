@@ -56,6 +56,14 @@ class Gate:
 
 
 class TestMistakes:
+    def test_one_of_who_hears_of_changes_costs_no_write_its_answer(self, host: Host) -> None:
+        host.engine.watch(a_mistake)
+        many = [{"session_id": "s", "role": "user", "content": f"{n}"} for n in range(3)]
+        answers: Any = host.calls("write_message", many)
+        assert [answer["created"] for answer in answers] == [True] * 3
+        assert contents(host) == ["0", "1", "2"]
+        assert "a mistake" in host.call("get_system_health")["last_error"]
+
     def test_one_in_deciding_fails_that_call_alone(
         self, host: Host, monkeypatch: pytest.MonkeyPatch
     ) -> None:
