@@ -41,14 +41,18 @@ class Listener:
 
     def __init__(self, server: asyncio.Server, endpoint: str, path: Path | None) -> None:
         self._server = server
-        self._path = path
+        self._bound = (path, path.stat()) if path is not None else None
         self.endpoint = endpoint
 
     def close(self) -> None:
         """Take in no more guests. Those that are there stay."""
         self._server.close()
-        if self._path is not None:
-            self._path.unlink(missing_ok=True)
+        if self._bound is not None:
+            path, bound = self._bound
+            with contextlib.suppress(OSError):
+                # A directory removed and made anew has another owner, perhaps of the same name.
+                if os.path.samestat(path.stat(), bound):
+                    path.unlink()
 
 
 async def listen(directory: Path, on_guest: OnGuest, *, unix: bool = HAS_UNIX_SOCKETS) -> Listener:

@@ -402,6 +402,24 @@ def test_what_a_killed_owner_left_is_replaced(tmp_path: Path) -> None:
 
 
 @unix
+def test_an_owner_that_ends_leaves_the_endpoint_of_another(tmp_path: Path) -> None:
+    """As when the data directory was removed and made anew, and got the same inode again."""
+
+    async def test() -> None:
+        async with owned(tmp_path, True):
+            later = await endpoint.listen(tmp_path, endpoint_of_nobody)
+        transport, _ = await endpoint.connect(later.endpoint)
+        await transport.close()
+        later.close()
+        assert not Path(later.endpoint.removeprefix("unix:")).exists()
+
+    async def endpoint_of_nobody(transport: Transport, token: str) -> None:
+        await transport.close()
+
+    run(test)
+
+
+@unix
 def test_the_user_at_the_other_end_is_known() -> None:
     ours, theirs = socket.socketpair(socket.AF_UNIX)
     assert endpoint.peer_user(ours) == os.getuid()
