@@ -3,7 +3,9 @@
 Every process has its own ``SharedMemory``; all of them run on one event loop whose clock jumps
 to the next thing to happen. What is sent arrives after a delay that is drawn, in order. A
 process is killed at the very moment of a change of the disk or of something being sent:
-nothing of it reaches disk or network from then on. The same seed gives the same history.
+nothing of it reaches disk or network from then on. One that stands still hears nothing and is
+not heard for a while; a connection may break between two that live. The same seed gives the
+same history.
 """
 
 import asyncio
@@ -130,6 +132,7 @@ class Process:
         self.is_dead = False
         self.steps_left: int | None = None
         self.ends: list[End] = []
+        self.still_until_s = 0.0
         self.random_bytes = world.choices.randbytes
         self._world = world
         self._context = contextvars.copy_context()
@@ -161,6 +164,17 @@ class Process:
             self._world.disk.kill()
         for end in self.ends:
             end.hang_up()
+
+    def stand_still(self, duration_s: float) -> None:
+        """Nothing reaches it or comes from it for a while; then all of it does."""
+        self.still_until_s = asyncio.get_running_loop().time() + duration_s
+
+    def cut(self) -> None:
+        """Break one of its connections, if it has any: both ends see it closed."""
+        if ends := [end for end in self.ends if not end.is_closed]:
+            end = self._world.choices.choice(ends)
+            end.hang_up()
+            end.peer.hang_up()
 
     def now_ms(self) -> int:
         return START_MS + int(asyncio.get_running_loop().time() * 1000)
@@ -209,12 +223,12 @@ class End:
     peer: "End"
 
     def __init__(self, process: Process, world: World) -> None:
+        self.is_closed = False
         self._process = process
         self._world = world
         self._arrived: asyncio.Queue[bytes] = asyncio.Queue()
         self._arrival_s = 0.0
         self._has_ended = False
-        self._is_closed = False
         process.ends.append(self)
 
     async def receive(self) -> bytes:
@@ -225,7 +239,7 @@ class End:
         return data
 
     def write(self, data: bytes) -> None:
-        if data and not self._is_closed and self._process.step():
+        if data and not self.is_closed and self._process.step():
             self._send(data)
 
     async def drain(self) -> None:
@@ -235,12 +249,13 @@ class End:
         self.hang_up()
 
     def hang_up(self) -> None:
-        if not self._is_closed:
-            self._is_closed = True
+        if not self.is_closed:
+            self.is_closed = True
             self._send(b"")
 
     def _send(self, data: bytes) -> None:
         loop = asyncio.get_running_loop()
+        sent_s = max(loop.time(), self._process.still_until_s, self.peer._process.still_until_s)
         delay_s = self._world.choices.uniform(0, DELAY_S_MAX)
-        self._arrival_s = max(self._arrival_s + 1e-9, loop.time() + delay_s)
+        self._arrival_s = max(self._arrival_s + 1e-9, sent_s + delay_s)
         loop.call_at(self._arrival_s, self.peer._arrived.put_nowait, data)

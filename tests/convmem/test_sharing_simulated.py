@@ -1,7 +1,8 @@
 """Short histories of processes that share a store and are killed, judged from outside.
 
 Each history is drawn from its number: who asks what when, who ends in good order, who is killed
-at which change of the disk or which message. One that failed is lived again by its number.
+at which change of the disk or which message, who stands still, which connection breaks. One
+that failed is lived again by its number.
 """
 
 import asyncio
@@ -15,7 +16,7 @@ import pytest
 
 from convmem import ids
 from convmem.engine import Engine
-from convmem.errors import Refusal
+from convmem.errors import Code, Refusal
 from convmem.operations import (
     Command,
     DeleteMessage,
@@ -35,6 +36,8 @@ from tests.convmem.simulation import BUSY_TIMEOUT_S, Process, World, simulated
 HISTORIES = 10_000
 CALLS = 6
 HOSTS = 3
+# Shorter than anybody's patience: it costs nobody an answer.
+STILL_S_MAX = BUSY_TIMEOUT_S / 4
 # Patience with one owner, with the next, and with joining; then a call must be over.
 ANSWER_S_MAX = 4 * BUSY_TIMEOUT_S
 READ_FACT = ReadFact(key=SHARED, include_events=False, max_bytes=1 << 16)
@@ -69,8 +72,12 @@ async def host(world: World, process: Process, told: History) -> None:
         await asyncio.sleep(choices.uniform(0, 0.01))
         if choices.random() < 0.3:
             process.steps_left = choices.randint(1, 12)
+        if choices.random() < 0.1:
+            process.stand_still(choices.uniform(0, STILL_S_MAX))
+        if choices.random() < 0.1:
+            asyncio.get_running_loop().call_later(choices.uniform(0, 0.005), process.cut)
         name = f"{process.pid}.{number}"
-        match choices.choice("wwwcccffffdrl"):
+        match choices.choice("wwwcccffffdrla"):
             case "w":
                 await write(process, name, told)
             case "c":
@@ -79,6 +86,9 @@ async def host(world: World, process: Process, told: History) -> None:
                 await set_fact(process, name, told)
             case "d" if known := told.to_delete():
                 await delete(process, choices.choice(known), told)
+            case "a":  # all at once
+                asked = (f(process, f"{name}{f.__name__}", told) for f in (write, change, set_fact))
+                await asyncio.gather(*asked)
             case "l":
                 await answered(process, process.memory.close())
                 process.kill()  # it has ended: nothing of it may go on
@@ -136,6 +146,7 @@ async def answered(process: Process, asking: Coroutine[Any, Any, Any]) -> Answer
         return None
     error = task.exception()
     assert error is None or isinstance(error, Refusal), error
+    assert error is None or error.code is not Code.BUSY, f"nobody need be refused: {error}"
     result: dict[str, Any] = task.result() if error is None else {}
     return str(error.code) if error else result
 
