@@ -25,6 +25,7 @@ from convmem.tools import all_tools
 
 T = TypeVar("T")
 Json = dict[str, Any]
+OnProgress = Callable[[float, float | None], None]
 
 _CLIENT = "python"
 
@@ -207,9 +208,13 @@ class Memory:
         """All that happened to a key, the newest first."""
         return self._pages("memory_history", "events", key=key)
 
-    def rebuild_index(self) -> Json:
-        """Write the store anew with only what counts."""
-        return self.call("rebuild_index")
+    def rebuild_index(self, on_progress: OnProgress | None = None) -> Json:
+        """Write the store anew with only what counts.
+
+        ``on_progress`` is told how much is done and of how much, in a thread of the memory's.
+        """
+        tool = self._tools["rebuild_index"]
+        return self._run(lambda: self._called(tool, {}, _Call(on_progress)))
 
     def get_system_health(self) -> Json:
         """How the memory is. Raises Refusal for one that cannot be opened."""
@@ -222,12 +227,11 @@ class Memory:
     def call(self, tool: str, **arguments: Any) -> Json:
         """Any tool by its name; arguments that are None are left out."""
         given = {name: value for name, value in arguments.items() if value is not None}
-        result: Json = self._run(lambda: self._called(self._tools[tool], given))
-        return result
+        return self._run(lambda: self._called(self._tools[tool], given, _Call()))
 
-    async def _called(self, tool: Tool[Any], arguments: Mapping[str, Any]) -> Json:
+    async def _called(self, tool: Tool[Any], arguments: Mapping[str, Any], call: "_Call") -> Json:
         try:
-            answer = await tool.answer({"arguments": arguments}, _Call())
+            answer = await tool.answer({"arguments": arguments}, call)
         except InvalidArguments as error:
             raise Refusal(Code.INVALID_ARGUMENT, str(error)) from error
         except ToolError as error:
@@ -258,10 +262,15 @@ class _Call:
     client_capabilities: Mapping[str, object] = {}
     protocol_version = "2025-11-25"
 
+    def __init__(self, on_progress: OnProgress | None = None) -> None:
+        self._on_progress = on_progress
+
     async def progress(
         self, done: float, total: float | None = None, message: str | None = None
     ) -> None:
-        """Nobody is told."""
+        """Who called is told, if they want to know."""
+        if self._on_progress is not None:
+            self._on_progress(done, total)
 
     async def log(self, level: str, data: object, logger: str | None = None) -> None:
         """Nobody is told."""

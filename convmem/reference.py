@@ -1,4 +1,4 @@
-"""The pages of docs/ that follow from the code: tools and limits.
+"""The pages of docs/ that follow from the code: tools, limits and commands.
 
     python -m convmem.reference docs
 
@@ -15,6 +15,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from convmem import limits
+from convmem.cli.arguments import commands
+from convmem.cli.exits import MEANINGS
 from convmem.memory import Memory
 from convmem.protocol import Row, Tool, fields
 from convmem.sharing.shared import SharedMemory
@@ -26,7 +28,7 @@ _GENERATED = "<!-- Written by `python -m convmem.reference docs`. -->\n\n"
 
 def pages() -> dict[str, str]:
     """The generated pages by file name."""
-    return {"tools.md": tools_page(), "limits.md": limits_page()}
+    return {"tools.md": tools_page(), "limits.md": limits_page(), "cli.md": cli_page()}
 
 
 def tools_page() -> str:
@@ -89,6 +91,33 @@ def limits_page() -> str:
     for name, reason in _documented(Path(str(wire.__file__))):
         parts.append(f"| `{name}` | {getattr(wire, name):,} | {reason} |")
     return _GENERATED + "\n".join(parts) + "\n"
+
+
+def cli_page() -> str:
+    """What every command takes, from its declaration."""
+    parts = [
+        "# Commands\n",
+        "`convmem COMMAND --help` says the same of one of them.\n",
+        "| exit status | |",
+        "| ---: | --- |",
+        *(f"| {status.value} | {meaning} |" for status, meaning in MEANINGS.items()),
+        "",
+    ]
+    for name, command in commands().items():
+        parts += [f"## `convmem {name}`\n", f"{command.description}\n"]
+        parts += ["| argument | |", "| --- | --- |"]
+        # argparse offers no public way to what was declared.
+        parts += [_argument(each) for each in command._actions if each.dest != "help"]
+        parts.append("")
+    return _GENERATED + "\n".join(parts)
+
+
+def _argument(declared: argparse.Action) -> str:
+    words = ", ".join(declared.option_strings)
+    if declared.nargs != 0:
+        value = declared.metavar or f"{{{','.join(declared.choices or ())}}}"
+        words = f"{words} {value}".strip()
+    return f"| `{words}` | {(declared.help or '') % vars(declared)} |"
 
 
 def _documented(source: Path) -> Iterator[tuple[str, str]]:

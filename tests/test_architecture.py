@@ -81,11 +81,10 @@ LAYERS: dict[str, list[set[str]]] = {
         {"sharing.shared"},
         {"sharing"},
         {"api", "server"},
-        {"reference"},
-        {"cli.launch"},
-        {"cli.call", "cli.check", "cli.demo"},
+        {"cli.arguments", "cli.exits", "cli.launch", "cli.terminal"},
+        {"cli.call", "cli.check", "cli.demo", "cli.people"},
         {"cli"},
-        {"__main__"},
+        {"reference", "__main__"},
     ],
 }
 # Who may import the two ground-floor libraries, each through its façade only.

@@ -11,6 +11,7 @@ from enum import Enum
 from pathlib import Path
 
 from convmem import host
+from convmem.cli.exits import Exit
 from convmem.replica import Replica
 from convmem.storage import (
     CutAt,
@@ -27,8 +28,6 @@ from convmem.storage import (
 )
 from convmem.storage import check as check_store
 
-REFUSED, LOCKED, DAMAGED = 1, 3, 4
-
 # What opening the store copes with by itself; everything else it refuses.
 _FINE = frozenset({Finding.SOUND, Finding.TORN, Finding.NONE})
 
@@ -37,17 +36,17 @@ def check(data_dir: Path, as_json: bool) -> int:
     """Judge the store of a directory; 0 if it opens, 4 if it does not."""
     if not data_dir.is_dir():
         print(f"convmem: {data_dir} is not a directory", file=sys.stderr)
-        return REFUSED
+        return Exit.REFUSED
     try:
         report = check_store(OsDisk(data_dir), Replica())
     except OSError as error:
         print(f"convmem: {error}", file=sys.stderr)
-        return REFUSED
+        return Exit.REFUSED
     if as_json:
         print(json.dumps(asdict(report), default=_plain, indent=2))
     else:
         _show(report)
-    return 0 if report.finding in _FINE else DAMAGED
+    return Exit.DONE if report.finding in _FINE else Exit.DAMAGED
 
 
 def repair_store(data_dir: Path, cut_at: int | None) -> int:
@@ -60,10 +59,10 @@ def repair_store(data_dir: Path, cut_at: int | None) -> int:
         done = repair(OsDisk(data_dir), environment, Replica(), giving_up)
     except StoreLocked as error:
         print(f"convmem: {error}; stop it first", file=sys.stderr)
-        return LOCKED
+        return Exit.LOCKED
     except StorageError as error:
         print(f"convmem: {error}; nothing was changed", file=sys.stderr)
-        return REFUSED
+        return Exit.REFUSED
     print(f"Wrote generation {done.generation} with {done.records} records.")
     for lost in done.lost:
         print(f"Lost: {_range(lost)}")
