@@ -122,7 +122,9 @@ def _search(memory: Memory, options: argparse.Namespace, out: Terminal) -> None:
         _print_lines([reply])
         return
     for result in reply["results"]:
-        _print_message(out, result, result["excerpt"], session=result["session_id"])
+        field = result["excerpt_field"]
+        text = result["excerpt"] if field == "content" else f"({field}) {result['excerpt']}"
+        _print_message(out, result, text, session=result["session_id"])
     _say(f"{len(reply['results'])} of {reply['total']} found, {reply['searched']} searched.")
     near = ", ".join(map(safe_line, reply.get("near_session_ids", [])))
     if near:
@@ -203,10 +205,10 @@ def _rebuild(memory: Memory, options: argparse.Namespace, out: Terminal) -> None
     if options.json:
         _print_lines([done])
     elif done["rebuilt"]:
-        sizes = f"{done['bytes_before']:,} to {done['bytes_after']:,} bytes"
-        print(f"Wrote {done['live']:,} messages anew: from {sizes}.")
+        sizes = f"{done['bytes_before']:,} to {done['bytes_after']:,}"
+        print(f"Written anew. Messages: {done['live']:,}. Bytes: {sizes}.")
     else:
-        print(f"Nothing to tidy up: {done['live']:,} messages in {done['bytes_after']:,} bytes.")
+        print(f"Nothing to tidy up. Messages: {done['live']:,}. Bytes: {done['bytes_after']:,}.")
 
 
 def _progress(stream: TextIO) -> Callable[[float, float | None], None]:

@@ -141,6 +141,11 @@ def test_a_search_tells_sessions_of_nearly_that_name(data_dir: Path) -> None:
     assert "garden" in shown.stderr
 
 
+def test_a_match_beside_the_text_says_where(data_dir: Path) -> None:
+    shown = run(data_dir, "search", "plants")
+    assert "\n    (tags) plants" in shown.stdout
+
+
 def test_facts_are_listed_by_key_and_prefix(data_dir: Path) -> None:
     listed = run(data_dir, "facts")
     assert (listed.returncode, listed.stderr) == (0, "")
@@ -181,7 +186,10 @@ def test_a_rebuild_takes_what_is_dead_off_the_disk(tmp_path: Path) -> None:
         memory.delete_message(gone["message_id"])
     rebuilt = run(tmp_path, "rebuild")
     assert (rebuilt.returncode, rebuilt.stderr) == (0, "")
-    assert re.fullmatch(r"Wrote 1 messages anew: from .+ to .+ bytes\.\n", rebuilt.stdout)
+    told = re.fullmatch(r"Written anew\. Messages: 1\. Bytes: (.+) to (.+)\.\n", rebuilt.stdout)
+    assert told is not None
+    before, after = (int(size.replace(",", "")) for size in told.groups())
+    assert after == sum(log.stat().st_size for log in tmp_path.glob("log-*")) < before
     assert not any(b"a secret" in file.read_bytes() for file in tmp_path.glob("*.cv[ls]"))
     (again,) = lines_of(tmp_path, "rebuild")
     assert again["rebuilt"] is False
@@ -377,6 +385,17 @@ def test_a_terminal_gets_our_colours_and_no_code_of_others(
 @pytest.mark.parametrize("wish", [{"NO_COLOR": "1"}, {"TERM": "dumb"}], ids=str)
 def test_colours_are_for_a_terminal_that_wants_them(data_dir: Path, wish: dict[str, str]) -> None:
     assert "\x1b" not in at_a_terminal(data_dir, "sessions", **wish)
+
+
+@unix
+def test_a_rebuild_shows_how_far_it_is_at_a_terminal(tmp_path: Path) -> None:
+    with convmem.open(tmp_path) as memory:
+        memory.memory_set("k", "v")
+        memory.memory_delete("k", purge=True)
+    *progress, told = at_a_terminal(tmp_path, "rebuild").split("\r")
+    assert told.startswith("Written anew.")
+    assert progress
+    assert all(re.fullmatch(r"(rebuilding: +[0-9]+%)? *", shown) for shown in progress)
 
 
 @unix
