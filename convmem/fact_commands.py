@@ -10,7 +10,7 @@ from convmem import operations, records
 from convmem.commands import Granted, Settled
 from convmem.errors import Code, Refusal
 from convmem.fact import Action, Fact, Reason
-from convmem.limits import EFFECTS_MAX, EXCERPT_BYTES
+from convmem.limits import EXCERPT_BYTES, KEY_EFFECTS_MAX
 from convmem.operations import FactCommand, JsonObject
 from convmem.state import State
 from convmem.state.facts import Event
@@ -80,7 +80,7 @@ def _known(state: State, command: FactCommand) -> JsonObject | None:
     history = state.facts.get(command.key)
     if command.event_id is None or history is None:
         return None
-    latest = history.events[-EFFECTS_MAX:]  # who asks again does so within seconds
+    latest = history.events[-KEY_EFFECTS_MAX:]  # who asks again does so within seconds
     places = [place for place, event in enumerate(latest) if event.event_id == command.event_id]
     if not places:
         return None

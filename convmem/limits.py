@@ -74,7 +74,8 @@ SILENCE_MS_MIN = 1000
 
 # Of the changes that guests asked for, what the latest came to: who asks again does so within
 # seconds of the end of an owner. A compaction keeps those of a minute.
-EFFECTS_MAX = 1024
+EFFECTS_MAX = 4096
+KEY_EFFECTS_MAX = 1024  # of the changes of one fact
 EFFECT_KEPT_MS = 60_000
 
 # Of one guest: what it may have under way at its owner, how soon it must greet, and in how much.

@@ -133,7 +133,11 @@ class Exchange:
     async def _read(self) -> None:
         while data := await self._transport.receive():
             for event in self._connection.receive_data(data):
-                self._take(event)
+                try:
+                    self._take(event)
+                except Exception as error:  # of a callback: the others wait for their answers
+                    told = {"message": "a callback of a client failed", "exception": error}
+                    asyncio.get_running_loop().call_exception_handler(told)
         self._gone = await self._ask_gone()
         for waiting in self._waiting.values():
             if not waiting.answer.done():

@@ -193,8 +193,9 @@ class _OsLock:
         self._write_holder()
 
     def _write_holder(self) -> None:
-        os.ftruncate(self._descriptor, 0)
-        _pwrite(self._descriptor, memoryview(json.dumps(asdict(self._holder)).encode()), 0)
+        text = json.dumps(asdict(self._holder)).encode()
+        _pwrite(self._descriptor, memoryview(text), 0)  # a full disk refuses this, and all stays
+        os.ftruncate(self._descriptor, len(text))
 
     @classmethod
     def probe(cls, path: Path) -> None:

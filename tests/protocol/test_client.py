@@ -358,3 +358,19 @@ def test_what_a_server_could_not_take_is_refused_before_it_is_sent(
         await client.request("tools/list")
 
     meet(list(EXAMPLE), scenario)
+
+
+def test_a_callback_that_fails_costs_nobody_an_answer() -> None:
+    async def scenario(client: Client) -> None:
+        told: list[str] = []
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: told.append(str(context["exception"])))
+
+        def fail(done: float, total: float | None, message: str | None) -> None:
+            raise ZeroDivisionError("in a callback")
+
+        waited = await client.call_tool("wait", {"seconds": 1.3}, on_progress=fail)
+        assert not waited.is_error
+        assert set(told) == {"in a callback"}
+
+    meet(list(EXAMPLE), scenario)
