@@ -74,7 +74,7 @@ LAYERS: dict[str, list[set[str]]] = {
         {"tools.requests"},
         {"tools.facts", "tools.messages", "tools.maintenance", "tools.resources"},
         {"tools"},
-        {"sharing.endpoint", "sharing.wire"},
+        {"sharing.endpoint", "sharing.repeats", "sharing.wire"},
         {"sharing.surroundings"},
         {"sharing.owner"},
         {"sharing.guest"},

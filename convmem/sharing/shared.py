@@ -17,36 +17,23 @@ import asyncio
 import contextlib
 import sys
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from convmem import __version__, ids
 from convmem.errors import Code, Refusal, StoreInUse
 from convmem.limits import SILENCE_MS_MIN
-from convmem.operations import (
-    Command,
-    DeleteFact,
-    DeleteMessage,
-    JsonObject,
-    Query,
-    ReadHealth,
-    SetFact,
-    UpdateMessage,
-    WriteMessage,
-)
 from convmem.sharing.surroundings import Surroundings
 
 if TYPE_CHECKING:
     from convmem.memory import OnChange, OnProgress
+    from convmem.operations import Command, JsonObject, Query
     from convmem.sharing.guest import Guest
     from convmem.sharing.owner import Owner
 
     Member: TypeAlias = Owner | Guest
 
-Operation = TypeVar("Operation", bound=Command | Query)
-
-EVENT_BYTES = 4
-"""Of the number of a change: what its record has room for."""
+# What an operation is made of is not imported before the host is greeted.
+Operation = TypeVar("Operation", bound="Command | Query")
 
 # Between two attempts to join: a new owner is there within a moment, or takes its time.
 _PAUSE_S = 0.005
@@ -74,13 +61,15 @@ class SharedMemory:
             await self._joined()
 
     async def execute(
-        self, command: Command, on_progress: "OnProgress | None" = None
-    ) -> JsonObject:
+        self, command: "Command", on_progress: "OnProgress | None" = None
+    ) -> "JsonObject":
         """As of a memory."""
         return await self._ask(command, lambda member, this: member.execute(this, on_progress))
 
-    async def query(self, query: Query) -> JsonObject:
+    async def query(self, query: "Query") -> "JsonObject":
         """As of a memory. The health says what part this process has in it."""
+        from convmem.operations import ReadHealth
+
         if not isinstance(query, ReadHealth):
             return await self._ask(query, lambda member, this: member.query(this))
         try:
@@ -107,9 +96,10 @@ class SharedMemory:
 
     async def _ask(
         self, operation: Operation, ask: "Callable[[Member, Operation], Awaitable[JsonObject]]"
-    ) -> JsonObject:
+    ) -> "JsonObject":
         """Ask the owner, and the next one if it ends meanwhile."""
         from convmem.sharing.guest import Guest, OwnerGone, OwnerSilent
+        from convmem.sharing.repeats import unknown
 
         loop = asyncio.get_running_loop()
         patience_ends_s: float | None = None  # none yet: it was asked of no owner that has ended
@@ -119,7 +109,7 @@ class SharedMemory:
             except Refusal as refusal:
                 if patience_ends_s is None or refusal.code is not Code.BUSY:
                     raise
-                raise _unknown(refusal.message, operation) from refusal
+                raise unknown(refusal.message, operation) from refusal
             if isinstance(member, Guest):
                 operation = self._repeatable(operation)
             try:
@@ -128,15 +118,15 @@ class SharedMemory:
                 if patience_ends_s is None:
                     patience_ends_s = loop.time() + self._busy_timeout_s
                 elif loop.time() > patience_ends_s:
-                    raise _unknown("owner after owner of the store has ended", operation) from gone
+                    raise unknown("owner after owner of the store has ended", operation) from gone
             except OwnerSilent as silent:
-                raise _unknown(str(silent), operation) from silent
+                raise unknown(str(silent), operation) from silent
             except Refusal as refusal:
                 if patience_ends_s is None or refusal.code is not Code.BUSY:
                     raise
                 # It knows that it wrote nothing, but not what the one before it did.
                 text = "the owner of the store has ended, and the next is busy"
-                raise _unknown(text, operation) from refusal
+                raise unknown(text, operation) from refusal
 
     async def _joined(self) -> "Member":
         """The owner or guest that this process is; all who ask meanwhile wait for one attempt.
@@ -223,16 +213,9 @@ class SharedMemory:
 
     def _repeatable(self, operation: Operation) -> Operation:
         """The operation with what tells it from any other, so that it may be asked twice."""
-        match operation:
-            case WriteMessage(message_id=None):
-                return replace(operation, message_id=self._new_id(), assigned=True)
-            case SetFact(event_id=None) | DeleteFact(event_id=None):
-                return replace(operation, event_id=self._new_id())
-            case UpdateMessage(event=0) | DeleteMessage(event=0):
-                event = int.from_bytes(self._surroundings.random_bytes(EVENT_BYTES))
-                return replace(operation, event=event or 1)
-            case _:
-                return operation
+        from convmem.sharing.repeats import repeatable
+
+        return repeatable(operation, self._new_id, self._surroundings.random_bytes)
 
     def _new_id(self) -> bytes:
         random = self._surroundings.random_bytes(ids.RANDOM_BYTES)
@@ -240,20 +223,8 @@ class SharedMemory:
         return self._last_id
 
 
-def _unavailable(refusal: Refusal) -> JsonObject:
+def _unavailable(refusal: Refusal) -> "JsonObject":
     """The health of a store that cannot be asked."""
     error = {"code": refusal.code, "message": refusal.message, **refusal.details}
     versions = {"convmem": __version__, "python": sys.version.partition(" ")[0]}
     return {"status": "unavailable", "error": error, "versions": versions}
-
-
-def _unknown(what: str, operation: Command | Query) -> Refusal:
-    """A refusal after something was sent: whether it came to be is not known."""
-    if isinstance(operation, Query):
-        return Refusal(Code.BUSY, what)
-    text = f"{what}; what was asked may have come to be"
-    if isinstance(operation, WriteMessage) and operation.message_id is not None:
-        message_id = ids.to_text(operation.message_id)
-        text += f". Write it again with message_id {message_id}: that changes nothing if it did"
-        return Refusal(Code.BUSY, text, message_id=message_id)
-    return Refusal(Code.BUSY, text)
