@@ -1,8 +1,8 @@
 """The search index over facts: value and key of each, behind the state by what changed last.
 
 As ``indexer`` does for messages, it notes changes in no time and indexes them later, a few right
-before a search, many in a thread. It is small and not saved: 10,000 facts take a third of a
-second once. The same engine ranks them, each fact alone: what stands next to it says nothing.
+before a search, many in a thread. It is small, and made anew at each start instead of saved. The
+same engine ranks them, each fact alone: what stands next to it says nothing.
 """
 
 from collections.abc import Callable

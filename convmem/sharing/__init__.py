@@ -4,6 +4,7 @@
     owner guest   the two ends of a connection between them, over ``wire``
     surroundings  what a process sees of the others: the lock, endpoints, the store itself
     endpoint      sockets and who may connect to them
+    repeats       what lets a command be asked twice and done once
     wire          commands and queries as JSON
 
 Whoever holds the lock of the store is its owner. Imported before the host is greeted: light.
