@@ -29,7 +29,7 @@ LAYERS: dict[str, list[set[str]]] = {
     "storage": [
         {"limits", "errors", "place"},
         {"format", "layout", "medium"},
-        {"scan", "disk"},
+        {"scan", "disk", "crash_states"},
         {"memory_disk", "log", "snapshot", "survey"},
         {"generation", "lineage"},
         {"recovery"},
