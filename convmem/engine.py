@@ -12,7 +12,6 @@ waits forever; a store that failed refuses writes for good and still answers rea
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,6 +32,7 @@ from convmem.operations import (
     WriteCommand,
 )
 from convmem.storage import BATCH_BYTES_MAX, Record, batch_record_bytes
+from convmem.writer_thread import WriterThread
 
 
 @dataclass(slots=True)
@@ -77,7 +77,7 @@ class Engine:
     def __init__(self, ledger: Ledger, busy_timeout_s: float = BUSY_TIMEOUT_MS / 1000) -> None:
         self._ledger = ledger
         self._busy_timeout_s = busy_timeout_s
-        self._writer = ThreadPoolExecutor(1, thread_name_prefix="convmem-writer")
+        self._writer = WriterThread()
         self._waiting: deque[_Waiting] = deque()
         self._committer: asyncio.Task[None] | None = None
         self._snapshot: asyncio.Task[None] | None = None
@@ -106,10 +106,16 @@ class Engine:
         """Have the health report tell of something that cost nobody an answer."""
         self._ledger.last_error = text
 
-    async def execute(self, command: Command, on_progress: OnProgress | None = None) -> JsonObject:
+    async def execute(
+        self,
+        command: Command,
+        on_progress: OnProgress | None = None,
+        patience_s: float | None = None,
+    ) -> JsonObject:
         """Grant a command: durable and applied when this returns. Raises Refusal.
 
-        A write waits for its turn no longer than the busy timeout; a rebuild takes its time.
+        A write waits for its turn no longer than the busy timeout, or the patience of who asks
+        where that is given; a rebuild takes its time.
         """
         if self._closed:
             raise Refusal(Code.BUSY, "the server is shutting down; nothing was written")
@@ -120,7 +126,9 @@ class Engine:
             self._committer = loop.create_task(self._commit())
         if isinstance(command, RebuildIndex):
             return await waiting.answer
-        patience = loop.call_later(self._busy_timeout_s, waiting.expire)
+        if patience_s is None:
+            patience_s = self._busy_timeout_s
+        patience = loop.call_later(patience_s, waiting.expire)
         try:
             return await waiting.answer
         finally:
@@ -159,7 +167,7 @@ class Engine:
             if self._snapshot is not None:
                 await self._snapshot
         finally:
-            self._writer.shutdown()
+            self._writer.close()
             self._ledger.close()
 
     async def _commit(self) -> None:
@@ -210,7 +218,7 @@ class Engine:
         try:
             if self._snapshot is not None:
                 await self._snapshot
-            rebuilt = await loop.run_in_executor(self._writer, self._ledger.compact, on_progress)
+            rebuilt = await self._writer.run(self._ledger.compact, on_progress)
             if rebuilt is None:
                 self._ledger.renew_index()
             else:
@@ -234,10 +242,9 @@ class Engine:
         )
 
     async def _commit_batch(self, batch: list[_Write]) -> None:
-        loop = asyncio.get_running_loop()
         records = [write.entry for write in batch]
         try:
-            entries = await loop.run_in_executor(self._writer, self._ledger.append, records)
+            entries = await self._writer.run(self._ledger.append, records)
             for write, entry in zip(batch, entries, strict=True):
                 self._ledger.apply(write.granted.record, entry)
         except Exception as error:

@@ -100,8 +100,9 @@ class Indexer:
         if self.backlog > AT_ONCE_TEXTS:
             return True
         content_bytes = self._state.messages.column("content_bytes")
-        waiting = int(content_bytes[self._end :].sum(dtype=np.int64))
-        waiting += int(content_bytes[list(self._stale)].sum(dtype=np.int64))
+        # Asked with every write, and of few rows: a list takes a tenth of the time of an array.
+        waiting: int = sum(content_bytes[self._end :].tolist())
+        waiting += sum(int(content_bytes[row]) for row in self._stale)
         return waiting > AT_ONCE_BYTES
 
     @property

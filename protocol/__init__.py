@@ -29,6 +29,8 @@ from .limits import (
     LINE_BYTES_MAX,
     NESTING_MAX,
     PARSE_ERRORS_ANSWERED_MAX,
+    PIPE_AT_ONCE_BYTES_MAX,
+    READ_BYTES,
     REPLY_BYTES_MAX,
     REQUESTS_IN_FLIGHT_MAX,
     SUBSCRIPTIONS_MAX,
@@ -44,6 +46,7 @@ from .message import (
     decode,
     encode,
 )
+from .pipes import PipeTransport
 from .portability import schema_problems
 from .prompts import Prompt, ServedPrompt
 from .resources import Resource, ResourceNotFound
@@ -67,6 +70,8 @@ __all__ = [
     "MODERN_VERSIONS",
     "NESTING_MAX",
     "PARSE_ERRORS_ANSWERED_MAX",
+    "PIPE_AT_ONCE_BYTES_MAX",
+    "READ_BYTES",
     "REPLY_BYTES_MAX",
     "REQUESTS_IN_FLIGHT_MAX",
     "SUBSCRIPTIONS_MAX",
@@ -93,6 +98,7 @@ __all__ = [
     "Notification",
     "OnCall",
     "OnProgress",
+    "PipeTransport",
     "Prompt",
     "ProtocolError",
     "Request",

@@ -31,7 +31,6 @@ from .schema import (
 
 T = TypeVar("T")
 
-_SURROGATE: Final = "[\ud800-\udfff]"
 _INTEGER: Final = r"-?[0-9]{1,16}(\.0+)?"
 _NUMBER: Final = r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?"
 _FLOAT_MAX: Final = sys.float_info.max
@@ -145,11 +144,13 @@ def _text(field: Field, given: object) -> str:
         given = str(given)
     if not isinstance(given, str):
         raise _Unfit(_shown(given))
-    if lone := re.search(_SURROGATE, given):
-        raise _Unfit(f"invalid Unicode (a lone surrogate) at character {lone.start()}")
+    try:
+        size = len(given) if given.isascii() else len(given.encode())
+    except UnicodeEncodeError as error:
+        problem = f"invalid Unicode (a lone surrogate) at character {error.start}"
+        raise _Unfit(problem) from None
     if not field.allow_nul and "\0" in given:
         raise _Unfit(f"U+0000 at character {given.index(chr(0))}")
-    size = len(given) if given.isascii() else len(given.encode())
     if size < field.bytes_min or (field.bytes_max is not None and size > field.bytes_max):
         raise _Unfit(f"{size} bytes")
     return given

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 
 from .errors import ServerGone
 from .limits import READ_BYTES, STDERR_TAIL_BYTES, TERMINATE_TIMEOUT_S
-from .transport import PipeTransport
+from .pipes import PipeTransport
 
 
 class Child:

@@ -118,16 +118,13 @@ class Exchange:
         self, method: str, params: Mapping[str, object], *, progress: bool
     ) -> tuple[int, bytes]:
         try:
-            json.dumps(params, ensure_ascii=False).encode()
-        except UnicodeEncodeError as error:
-            raise ClientError(f"params hold text that is not Unicode: {error}") from error
-        try:
             id_, line = self._connection.request(method, params, progress=progress)
         except LineTooLong as error:
             raise ClientError(f"the params are too long: {error}") from error
-        if nesting(line) > NESTING_MAX:
+        problem = _not_as_given(params, line)
+        if problem is not None:
             self._connection.cancel(id_, "never sent")
-            raise ClientError(f"the params are nested deeper than {NESTING_MAX} levels")
+            raise ClientError(f"the params {problem}")
         return id_, line
 
     async def _read(self) -> None:
@@ -192,3 +189,15 @@ class Exchange:
 
 def _mapping(value: object) -> Mapping[str, object]:
     return value if isinstance(value, Mapping) else {}
+
+
+def _not_as_given(params: Mapping[str, object], line: bytes) -> str | None:
+    """Why a line does not say what was to be said, or a peer would not take it."""
+    if rb"\ufffd" in line:  # what stands for text that is not Unicode, or is itself the text
+        try:
+            json.dumps(params, ensure_ascii=False).encode()
+        except UnicodeEncodeError as error:
+            return f"hold text that is not Unicode: {error}"
+    if nesting(line) > NESTING_MAX:
+        return f"are nested deeper than {NESTING_MAX} levels"
+    return None

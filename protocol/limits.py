@@ -41,6 +41,10 @@ otherwise never stop."""
 READ_BYTES: Final = 65_536
 """Asked of the operating system at a time: the capacity of a pipe on Linux."""
 
+PIPE_AT_ONCE_BYTES_MAX: Final = 16_384
+"""Written to a pipe by the event loop itself, a page at a time. A thread writes more in one
+piece, which takes less time than so many calls."""
+
 STDERR_TAIL_BYTES: Final = 8_192
 """What a client keeps of a server's last words."""
 

@@ -87,6 +87,18 @@ _MAYBE_LONE: Final = (
 _ESCAPE: Final = r"\\(?:\\|ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|(ud[89a-f][0-9a-f]{2}))"
 
 
+def _integer(digits: str) -> int | float:
+    try:
+        return int(digits)
+    except ValueError:  # more digits than Python converts: infinite, as 1e999 is
+        return float(digits)
+
+
+_DECODER: Final = json.JSONDecoder(strict=False, parse_int=_integer)
+_ASCII: Final = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
+_COMPACT: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
 def decode(line: bytes) -> Message | Malformed | list[Message | Malformed] | None:
     """What one line says: a list for a batch, None for a blank line."""
     line = line.strip(_BLANK).removeprefix(_BYTE_ORDER_MARK).strip(_BLANK)
@@ -96,8 +108,7 @@ def decode(line: bytes) -> Message | Malformed | list[Message | Malformed] | Non
         reason = f"nested deeper than {NESTING_MAX} levels"
         return Malformed(None, ErrorCode.INVALID_REQUEST, reason)
     try:
-        text = line.decode("utf-8", "surrogateescape")
-        value: object = json.loads(text, strict=False, parse_int=_integer)
+        value: object = _DECODER.decode(line.decode("utf-8", "surrogateescape"))
     except ValueError as error:
         return Malformed(None, ErrorCode.PARSE_ERROR, f"not JSON: {error}")
     if isinstance(value, list):
@@ -134,7 +145,7 @@ def encode(message: Message) -> bytes:
 
 def compact(value: object) -> str:
     """JSON text for people and models: one line, but not restricted to ASCII."""
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return _COMPACT.encode(value)
 
 
 def well_formed(text: str) -> str:
@@ -164,13 +175,6 @@ def nesting(line: bytes) -> int:
         return bound
     steps = re.sub(_STRING, b"", line).translate(_STEP, _NOT_BRACKET)
     return max(accumulate(memoryview(steps).cast("b")), default=0)
-
-
-def _integer(digits: str) -> int | float:
-    try:
-        return int(digits)
-    except ValueError:  # more digits than Python converts: infinite, as 1e999 is
-        return float(digits)
 
 
 def _id(value: object) -> Id | None:
@@ -221,7 +225,7 @@ def _wire(message: Message) -> dict[str, object]:
 
 
 def _line(value: object) -> bytes:
-    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
-    if re.search(_MAYBE_LONE, text):
+    text = _ASCII.encode(value)
+    if r"\ud" in text and re.search(_MAYBE_LONE, text):
         text = re.sub(_ESCAPE, lambda escape: r"\ufffd" if escape[1] else escape[0], text)
     return text.encode("ascii") + b"\n"

@@ -22,7 +22,8 @@ import threading
 from collections.abc import Awaitable, Callable
 
 from .limits import CANCEL_TIMEOUT_S, CLOSE_TIMEOUT_S, FINISH_TIMEOUT_S, PARENT_POLL_S
-from .transport import PipeTransport, Transport
+from .pipes import PipeTransport
+from .transport import Transport
 
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")  # not every system has all
 

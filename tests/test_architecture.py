@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 LAYERS: dict[str, list[set[str]]] = {
     "protocol": [
         {"limits", "errors"},
-        {"message", "framing", "schema", "portability", "transport"},
+        {"message", "framing", "schema", "pipes", "portability", "transport"},
         {"arguments", "lifecycle", "connection", "stdio", "child", "answers"},
         {"tools", "interests"},
         {"resources", "calls"},
@@ -62,7 +62,7 @@ LAYERS: dict[str, list[set[str]]] = {
         {"search.context", "search.excerpts", "search.substrings", "search.units"},
         {"search.ranking"},
         {"search"},
-        {"audit", "fact_index", "in_use", "indexer"},
+        {"audit", "fact_index", "in_use", "indexer", "writer_thread"},
         {"commands", "compaction", "health", "replica", "views.facts", "views.rows"},
         {"fact_commands", "views.fact_search"},
         {"views.context", "views.export", "views.messages", "views.search", "views.sessions"},
@@ -74,7 +74,8 @@ LAYERS: dict[str, list[set[str]]] = {
         {"tools.requests"},
         {"tools.facts", "tools.messages", "tools.maintenance", "tools.resources"},
         {"tools"},
-        {"sharing.endpoint", "sharing.repeats", "sharing.wire"},
+        {"sharing.repeats", "sharing.sockets", "sharing.wire"},
+        {"sharing.endpoint"},
         {"sharing.surroundings"},
         {"sharing.owner"},
         {"sharing.guest"},
@@ -108,6 +109,7 @@ NAMED_ON_USE = {"convmem/__init__": {"convmem.api", "convmem.errors"}}
 # Everything else is pure: bytes and values in, bytes and values out.
 MAY_DO_IO = {
     "protocol/stdio",
+    "protocol/pipes",
     "protocol/transport",
     "protocol/server",
     "protocol/session",
@@ -122,6 +124,7 @@ MAY_DO_IO = {
     "convmem/host",
     "convmem/index_thread",
     "convmem/server",
+    "convmem/writer_thread",
     "convmem/sharing",
     "convmem/cli",
 }

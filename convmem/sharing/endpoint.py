@@ -1,12 +1,13 @@
 """Where an owner is reached by guests of the same user: a Unix socket, or loopback with a token.
 
-    endpoint := "unix:" path    |    "tcp:" port ":" token
+    endpoint := "unix:" path    |    "tcp:" port ":" token    |    "exclusive"
 
 A socket lies in a folder that only the user may enter, under a name made of the data
 directory's identity: what an owner left behind that was killed is found and replaced by the
 next. The peer's user is checked as well, where the system tells it. Where there are no Unix
 sockets the endpoint is a port of the loopback device; whoever connects must name the token,
-which stands in the lock file, readable to the user alone.
+which stands in the lock file, readable to the user alone. An owner that shares with nobody says so
+in the same place, so that nobody waits for it.
 
 Nothing is read here: who connects is handed on as a transport.
 """
@@ -22,15 +23,17 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-from convmem.limits import GUEST_FLUSH_S
-from convmem.protocol import BACKLOG_BYTES_MAX, Transport
+from convmem.protocol import Transport
+from convmem.sharing.sockets import SocketTransport
 
 OnGuest = Callable[[Transport, str], Coroutine[Any, Any, None]]
 """Serves one guest to its end. Told the token that it has to name, "" for none."""
 
+EXCLUSIVE = "exclusive"
+"""In the place of an endpoint: there is none, and will be none."""
+
 # What fits sockaddr_un on every system, with its zero.
 _PATH_BYTES_MAX = 103
-_READ_BYTES = 1 << 16
 _TOKEN_BYTES = 32
 _LOOPBACK = "127.0.0.1"
 HAS_UNIX_SOCKETS = sys.platform != "win32"
@@ -62,59 +65,43 @@ async def listen(directory: Path, on_guest: OnGuest, *, unix: bool = HAS_UNIX_SO
     """
     token = "" if unix else os.urandom(_TOKEN_BYTES).hex()
 
-    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.closing(writer):
-            if _is_same_user(writer):
-                await on_guest(SocketTransport(reader, writer), token)
+    serving: set[asyncio.Task[None]] = set()
 
+    async def serve(guest: SocketTransport) -> None:
+        try:
+            if _is_same_user(guest):
+                await on_guest(guest, token)
+        finally:
+            await guest.close()
+
+    def connected(guest: SocketTransport) -> None:
+        task = asyncio.ensure_future(serve(guest))
+        serving.add(task)
+        task.add_done_callback(serving.discard)
+
+    loop = asyncio.get_running_loop()
     if not unix:
-        server = await asyncio.start_server(connected, _LOOPBACK, 0)
+        server = await loop.create_server(lambda: SocketTransport(connected), _LOOPBACK, 0)
         port = server.sockets[0].getsockname()[1]
         return Listener(server, f"tcp:{port}:{token}", None)
     path = _socket_path(directory)
     path.unlink(missing_ok=True)
-    server = await asyncio.start_unix_server(connected, path)
+    server = await loop.create_unix_server(lambda: SocketTransport(connected), path)
     return Listener(server, f"unix:{path}", path)
 
 
 async def connect(endpoint: str) -> tuple[Transport, str]:
     """Connect to an owner: the transport, and the token to name. Raises OSError."""
+    loop = asyncio.get_running_loop()
     kind, _, place = endpoint.partition(":")
     if kind == "unix":
-        return SocketTransport(*await asyncio.open_unix_connection(place)), ""
+        _, transport = await loop.create_unix_connection(SocketTransport, place)
+        return transport, ""
     port, _, token = place.partition(":")
     if kind != "tcp" or not port.isdecimal():
         raise OSError(f"an endpoint of another kind: {kind!r}")
-    return SocketTransport(*await asyncio.open_connection(_LOOPBACK, int(port))), token
-
-
-class SocketTransport:
-    """One end of a stream socket."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader = reader
-        self._writer = writer
-        writer.transport.set_write_buffer_limits(high=BACKLOG_BYTES_MAX)
-
-    async def receive(self) -> bytes:
-        try:
-            return await self._reader.read(_READ_BYTES)
-        except OSError:
-            return b""
-
-    def write(self, data: bytes) -> None:
-        if data and not self._writer.is_closing():
-            self._writer.write(data)
-
-    async def drain(self) -> None:
-        with contextlib.suppress(OSError):
-            await self._writer.drain()
-
-    async def close(self) -> None:
-        self._writer.close()
-        with contextlib.suppress(OSError, TimeoutError):
-            await asyncio.wait_for(self._writer.wait_closed(), GUEST_FLUSH_S)
-        self._writer.transport.abort()  # a peer that does not read holds up nobody
+    _, transport = await loop.create_connection(SocketTransport, _LOOPBACK, int(port))
+    return transport, token
 
 
 def _socket_path(directory: Path) -> Path:
@@ -149,9 +136,8 @@ def _make_private(folder: Path) -> None:
         raise PermissionError(f"{folder}: not a folder that only this user may enter")
 
 
-def _is_same_user(writer: asyncio.StreamWriter) -> bool:
-    peer: socket.socket = writer.get_extra_info("socket")
-    user = peer_user(peer)
+def _is_same_user(guest: SocketTransport) -> bool:
+    user = peer_user(guest.socket)
     return user is None or user == os.getuid()
 
 

@@ -6,10 +6,10 @@ for as long as a call may wait. A slow answer of an owner that lives is waited f
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from convmem.errors import Code, Refusal, StoreInUse
-from convmem.limits import GUEST_REQUESTS_MAX
+from convmem.limits import GUEST_REQUESTS_MAX, SILENCE_MS_MIN
 from convmem.memory import OnChange, OnProgress
 from convmem.operations import Command, JsonObject, Query
 from convmem.protocol import (
@@ -34,17 +34,21 @@ class OwnerSilent(Exception):
 
 
 class Guest:
-    """A memory over a connection. ``silence_s`` is how long its owner may give no sign of life."""
+    """A memory over a connection.
+
+    ``busy_timeout_s`` is how long a call may wait for its turn. An owner that gives no sign of
+    life for that long, or for a second where that is longer, is silent.
+    """
 
     @classmethod
     async def greet(
-        cls, transport: Transport, token: str, silence_s: float, on_end: Callable[[], None]
+        cls, transport: Transport, token: str, busy_timeout_s: float, on_end: Callable[[], None]
     ) -> "Guest":
         """Begin a connection; ``on_end`` is told once its end is seen.
 
         Raises OwnerGone, OwnerSilent; StoreInUse for an owner of another version.
         """
-        guest = cls(transport, silence_s)
+        guest = cls(transport, busy_timeout_s)
         try:
             await guest._greet(token)
         except BaseException:
@@ -53,9 +57,10 @@ class Guest:
         guest._on_end = on_end
         return guest
 
-    def __init__(self, transport: Transport, silence_s: float) -> None:
+    def __init__(self, transport: Transport, busy_timeout_s: float) -> None:
         self._transport = transport
-        self._silence_s = silence_s
+        self._patience_ms = round(busy_timeout_s * 1000)
+        self._silence_s = max(busy_timeout_s, SILENCE_MS_MIN / 1000)
         self._exchange = Exchange(transport, Answers({}), self._what_became, self._hear)
         self._slots = asyncio.Semaphore(GUEST_REQUESTS_MAX)
         self._telling: set[asyncio.Task[None]] = set()
@@ -111,18 +116,31 @@ class Guest:
                 self._telling.add(task)
                 task.add_done_callback(self._telling.discard)
 
+        asked = {"operation": wire.encode(operation), "patience_ms": self._patience_ms}
         async with self._slots:
-            asking = asyncio.create_task(
-                self._exchanged("ask", {"operation": wire.encode(operation)}, None, report)
-            )
+            doubt = _Doubt(self._lives, self._silence_s / 2)
             try:
-                while not (await asyncio.wait({asking}, timeout=self._silence_s / 2))[0]:
-                    await self._exchanged("ping", {}, self._silence_s / 2)
-                return await asking
-            except BaseException:
-                asking.cancel()
-                await asyncio.gather(asking, return_exceptions=True)  # nobody else looks at it
-                raise
+                async with asyncio.timeout(None) as doubt.patience:
+                    return await self._exchanged("ask", asked, None, report)
+            except TimeoutError as error:
+                raise self._silent() from error
+            finally:
+                doubt.end()
+
+    async def _lives(self) -> bool:
+        """Whether the owner gives a sign of life."""
+        try:
+            await self._exchanged("ping", {}, self._silence_s / 2)
+        except OwnerSilent:
+            return False
+        except OwnerGone:  # whoever waits is told so
+            pass
+        return True
+
+    def _silent(self) -> OwnerSilent:
+        return OwnerSilent(
+            f"process {self.owner_pid} has the store in use and does not answer; end it, or wait"
+        )
 
     async def _exchanged(
         self,
@@ -134,10 +152,7 @@ class Guest:
         try:
             return dict(await self._exchange.request(method, params, timeout_s, on_progress))
         except RequestTimedOut as error:
-            raise OwnerSilent(
-                f"process {self.owner_pid} has the store in use and does not answer; "
-                "end it, or wait"
-            ) from error
+            raise self._silent() from error
         except ServerGone as error:
             raise OwnerGone from error
         except RequestFailed as error:
@@ -152,6 +167,38 @@ class Guest:
         self._on_end()
         await self._transport.close()
         return ServerGone(None, "")
+
+
+class _Doubt:
+    """Of whether the owner lives, while it has not answered for so long. ``end`` ends it.
+
+    ``patience`` runs out when it does not.
+    """
+
+    patience: asyncio.Timeout
+
+    def __init__(self, lives: Callable[[], Awaitable[bool]], after_s: float) -> None:
+        self._lives = lives
+        self._after_s = after_s
+        self._asking: asyncio.Task[None] | None = None
+        self._wait()
+
+    def end(self) -> None:
+        self._timer.cancel()
+        if self._asking is not None:
+            self._asking.cancel()
+
+    def _wait(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(self._after_s, self._ask)
+
+    def _ask(self) -> None:
+        self._asking = asyncio.create_task(self._find_out())
+
+    async def _find_out(self) -> None:
+        if await self._lives():
+            self._wait()
+        else:
+            self.patience.reschedule(asyncio.get_running_loop().time())
 
 
 def _refusal(failed: RequestFailed) -> Exception:

@@ -2,7 +2,8 @@
 
     guest  --> {"method": "hello", "params": {"version", "token"}}       first, within a moment
     owner  --> {"result": {"version", "pid"}}
-    guest  --> {"method": "ask", "params": {"operation": as of ``wire``}} or {"method": "ping"}
+    guest  --> {"method": "ask", "params": {"operation": as of ``wire``, "patience_ms"}}
+               or {"method": "ping"}
     owner  --> {"result": the answer} | {"error": {"message", "data": {"code", "details"}}},
                and "notifications/progress" while a long command runs
     guest  --> {"method": "watch"}
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from convmem.errors import Code, Refusal
 from convmem.limits import (
+    BUSY_TIMEOUT_MS_MAX,
     GUEST_CHANGES_MAX,
     GUEST_FLUSH_S,
     GUEST_REQUESTS_MAX,
@@ -42,12 +44,13 @@ from convmem.protocol import (
     Transport,
 )
 from convmem.sharing import wire
+from convmem.sharing.endpoint import EXCLUSIVE
 from convmem.sharing.surroundings import Listening, Surroundings
 
 if TYPE_CHECKING:
     from convmem.engine import Engine
 
-VERSION = 1
+VERSION = 2
 """Of what is said between owner and guest. Both must be of the same."""
 
 
@@ -69,6 +72,13 @@ class Owner:
             self._engine.publish(self._listening.endpoint)
         except (OSError, Refusal) as error:
             self._engine.note_error(f"no other process can join: {error}")
+
+    def take_nobody(self) -> None:
+        """Tell who would join that nobody may. They find out without it, after a while."""
+        try:
+            self._engine.publish(EXCLUSIVE)
+        except Refusal as error:
+            self._engine.note_error(f"the lock file does not say that nobody may join: {error}")
 
     @property
     def part(self) -> JsonObject:
@@ -233,7 +243,8 @@ class GuestSession:
         except ValueError as error:
             raise Refusal(Code.INVALID_ARGUMENT, str(error)) from error
         if isinstance(operation, Command):
-            return await self._engine.execute(operation, on_progress)
+            patience_s = _patience_s(request.params.get("patience_ms"))
+            return await self._engine.execute(operation, on_progress, patience_s)
         return await self._engine.query(operation)
 
     def _error(
@@ -243,3 +254,10 @@ class GuestSession:
         return self._connection.send(
             ErrorResponse(request.id, ErrorCode.INTERNAL_ERROR, message, data)
         )
+
+
+def _patience_s(patience_ms: object) -> float:
+    """How long a guest waits for its turn. Raises Refusal."""
+    if type(patience_ms) is int and 0 <= patience_ms <= BUSY_TIMEOUT_MS_MAX:
+        return patience_ms / 1000
+    raise Refusal(Code.INVALID_ARGUMENT, f"patience_ms: not 0 to {BUSY_TIMEOUT_MS_MAX}")

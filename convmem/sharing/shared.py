@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from convmem import __version__, ids
 from convmem.errors import Code, Refusal, StoreInUse
-from convmem.limits import SILENCE_MS_MIN
+from convmem.sharing.endpoint import EXCLUSIVE
 from convmem.sharing.surroundings import Surroundings
 
 if TYPE_CHECKING:
@@ -191,7 +191,9 @@ class SharedMemory:
         from convmem.sharing.owner import Owner
 
         owner = Owner(engine, self._surroundings.pid)
-        if not self._exclusive:
+        if self._exclusive:
+            owner.take_nobody()
+        else:
             await owner.take_guests(self._surroundings)
         return owner
 
@@ -201,10 +203,12 @@ class SharedMemory:
 
         if in_use.endpoint is None:
             return None
-        silence_s = max(self._busy_timeout_s, SILENCE_MS_MIN / 1000)
+        if in_use.endpoint == EXCLUSIVE:
+            text = f"{in_use.message}. It shares the store with nobody (--exclusive)"
+            raise StoreInUse(text, None, **in_use.details)
         try:
             transport, token = await self._surroundings.connect(in_use.endpoint)
-            return await Guest.greet(transport, token, silence_s, self._left)
+            return await Guest.greet(transport, token, self._busy_timeout_s, self._left)
         except (OSError, OwnerGone):
             return None
         except OwnerSilent as silent:

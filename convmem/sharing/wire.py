@@ -26,6 +26,10 @@ _OPERATIONS: dict[str, type[Any]] = {
 _HINTS: dict[type[Any], dict[str, Any]] = {
     kind: get_type_hints(kind) for kind in (*_OPERATIONS.values(), Metadata, Relation)
 }
+# Field names and defaults: the answer of ``dataclasses.fields`` takes a while, each time.
+_DEFAULTS: dict[type[Any], list[tuple[str, object]]] = {
+    kind: [(field.name, field.default) for field in dataclasses.fields(kind)] for kind in _HINTS
+}
 # The one field whose declared type does not tell what is in it.
 _CHANGES = {"content": str, **_HINTS[Metadata]}
 
@@ -70,14 +74,16 @@ def decode_change(value: Mapping[str, object]) -> Change:
 
 def _fields(value: Any) -> JsonObject:
     found = {}
-    for field in dataclasses.fields(value):
-        each = getattr(value, field.name)
-        if each != field.default:
-            found[field.name] = _plain(each)
+    for name, default in _DEFAULTS[type(value)]:
+        each = getattr(value, name)
+        if each != default:
+            found[name] = _plain(each)
     return found
 
 
 def _plain(value: Any) -> object:
+    if isinstance(value, str | int):
+        return value
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, tuple):

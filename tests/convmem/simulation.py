@@ -24,6 +24,7 @@ from convmem.protocol import Transport
 from convmem.sharing.endpoint import OnGuest
 from convmem.sharing.shared import SharedMemory
 from convmem.storage import Environment, MemoryDisk
+from convmem.writer_thread import WriterThread
 
 BUSY_TIMEOUT_S = 5.0
 DELAY_S_MAX = 0.002
@@ -77,6 +78,16 @@ class _Inline(ThreadPoolExecutor):
         return done
 
 
+class _InlineWriter(WriterThread):
+    """The same, for the thread that writes the log."""
+
+    async def run(self, work: Callable[..., T], *given: Any, **named: Any) -> T:
+        try:
+            return work(*given, **named)
+        finally:
+            await asyncio.sleep(0)
+
+
 @contextmanager
 def simulated() -> Iterator[asyncio.AbstractEventLoop]:
     """An event loop on virtual time, without threads."""
@@ -84,7 +95,7 @@ def simulated() -> Iterator[asyncio.AbstractEventLoop]:
     loop = asyncio.SelectorEventLoop(time)
     with (
         mock.patch.object(loop, "time", time.time),
-        mock.patch("convmem.engine.ThreadPoolExecutor", _Inline),
+        mock.patch("convmem.engine.WriterThread", _InlineWriter),
         mock.patch("convmem.index_thread.ThreadPoolExecutor", _Inline),
     ):
         loop.set_default_executor(_Inline(1))

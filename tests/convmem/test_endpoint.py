@@ -7,6 +7,7 @@ import json
 import os
 import socket
 import sys
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -23,17 +24,21 @@ from convmem.sharing import endpoint
 from convmem.sharing import owner as owner_module
 from convmem.sharing.guest import Guest, OwnerGone
 from convmem.sharing.owner import Owner
-from convmem.storage import MemoryDisk
+from convmem.storage import MemoryDisk, Operation
 from tests.convmem.harness import Clock
 
 WAIT_S = 30.0
-HELLO = b'{"jsonrpc":"2.0","id":1,"method":"hello","params":{"version":1,"token":""}}\n'
+HELLO = (
+    b'{"jsonrpc":"2.0","id":1,"method":"hello","params":{"version":%d,"token":""}}\n'
+    % owner_module.VERSION
+)
 PING = b'{"jsonrpc":"2.0","id":2,"method":"ping"}\n'
 ASK = (
     b'{"jsonrpc":"2.0","id":%d,"method":"ask","params":{"operation":{"kind":"ReadHistory",'
     b'"session_id":"s","order":"oldest_first","limit":9,"max_bytes":1000000}}}\n'
 )
 CANCEL = b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}\n'
+WRITE = WriteMessage(session_id="s", role="user", content="text")
 READ = ReadHistory(session_id="s", order="oldest_first", limit=10, max_bytes=1 << 16)
 
 unix = pytest.mark.skipif(sys.platform == "win32", reason="Unix sockets")
@@ -55,7 +60,8 @@ class Place:
         self.now_ms = self.environment.now_ms
 
     async def open(self) -> Engine:
-        return Engine(Ledger(MemoryDisk(), self.environment))
+        self.disk = MemoryDisk()
+        return Engine(Ledger(self.disk, self.environment))
 
     async def listen(self, on_guest: endpoint.OnGuest) -> endpoint.Listener:
         self.on_guest = on_guest
@@ -66,9 +72,9 @@ class Place:
     async def connect(self, place: str) -> tuple[Transport, str]:
         return await endpoint.connect(place)
 
-    async def guest(self, silence_s: float = WAIT_S) -> Guest:
+    async def guest(self, busy_timeout_s: float = WAIT_S) -> Guest:
         transport, token = await self.connect(self.at)
-        return await Guest.greet(transport, token, silence_s, lambda: None)
+        return await Guest.greet(transport, token, busy_timeout_s, lambda: None)
 
 
 @contextlib.asynccontextmanager
@@ -129,6 +135,34 @@ def test_guests_ask_and_are_answered(tmp_path: Path, is_unix: bool) -> None:
     run(test)
 
 
+def test_a_guest_waits_for_its_turn_as_long_as_it_said(tmp_path: Path) -> None:
+    """The owner would wait longer: 5 s."""
+
+    async def test() -> None:
+        async with owned(tmp_path, True) as place:
+            hasty, patient = await place.guest(0.01), await place.guest()
+            is_at_disk, disk_goes_on = threading.Event(), threading.Event()
+
+            def stand_still(_: Operation) -> None:
+                is_at_disk.set()
+                disk_goes_on.wait(WAIT_S)
+
+            place.disk.hook = stand_still
+            first = asyncio.ensure_future(patient.execute(WRITE))
+            assert await asyncio.to_thread(is_at_disk.wait, WAIT_S)
+            with pytest.raises(Refusal, match="nothing was written") as refused:
+                await hasty.execute(WRITE)
+            assert refused.value.code == Code.BUSY
+            disk_goes_on.set()
+            await first
+            page: Any = await hasty.query(READ)
+            assert len(page["messages"]) == 1
+            await hasty.close()
+            await patient.close()
+
+    run(test)
+
+
 @pytest.mark.parametrize("is_unix", VARIANTS)
 @pytest.mark.parametrize(
     "said",
@@ -139,8 +173,8 @@ def test_guests_ask_and_are_answered(tmp_path: Path, is_unix: bool) -> None:
         PING,
         b"x" * (HELLO_BYTES_MAX + 1),
         b'{"jsonrpc":"2.0","id":1,"method":"hello","params":{}}\n',
-        b'{"jsonrpc":"2.0","id":1,"method":"hello","params":{"version":1,"token":"no"}}\n',
-        b'{"jsonrpc":"2.0","id":1,"method":"hello","params":{"version":1,"token":"\\u00e9"}}\n',
+        HELLO.replace(b'""', b'"no"'),
+        HELLO.replace(b'""', rb'"\u00e9"'),
         HELLO.replace(b'""', b"5"),
     ],
     ids=["http", "noise", "empty", "ping", "long", "nothing", "token", "accent", "number"],
@@ -432,7 +466,7 @@ def test_an_owner_of_another_version_is_told_of(
 ) -> None:
     async def test() -> None:
         async with owned(tmp_path, endpoint.HAS_UNIX_SOCKETS) as place:
-            monkeypatch.setattr(owner_module, "VERSION", 2)
+            monkeypatch.setattr(owner_module, "VERSION", owner_module.VERSION + 1)
             with pytest.raises((Refusal, OwnerGone)) as refused:
                 await place.guest()
             assert "another version" in str(refused.value)

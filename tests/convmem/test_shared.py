@@ -17,6 +17,7 @@ from convmem.errors import Code, Refusal, StoreInUse
 from convmem.operations import ReadHistory, UpdateMessage, WriteMessage
 from convmem.protocol import Transport, memory_pair
 from convmem.sharing.endpoint import OnGuest
+from convmem.sharing.owner import VERSION
 from convmem.sharing.shared import SharedMemory
 from convmem.sharing.surroundings import Listening
 from tests.convmem.simulation import simulated
@@ -25,7 +26,7 @@ WAIT_S = 30.0
 WRITE = WriteMessage(session_id="s", role="user", content="text")
 UPDATE = UpdateMessage(message_id=bytes(16), expected_revision=1, changes={"content": "new"})
 READ = ReadHistory(session_id="s", order="oldest_first", limit=10, max_bytes=1 << 16)
-WELCOME = {"version": 1, "pid": 77}
+WELCOME = {"version": VERSION, "pid": 77}
 BUSY = {"code": "BUSY", "details": {}}
 
 Answer = dict[str, Any] | None
@@ -157,7 +158,7 @@ def test_what_was_sent_and_given_up_may_have_come_to_be(scripts: list[list[Answe
     [
         ([], "in use by process 77"),
         ([[SILENCE]], "in use by process 77. It does not answer"),
-        ([[{"result": {"version": 2, "pid": 78}}]], "process 78, of another version"),
+        ([[{"result": {"version": VERSION + 1, "pid": 78}}]], "process 78, of another version"),
         ([[GREETED, BUSY_NOW]], "nothing was written"),
     ],
     ids=["nobody is reached", "stands still", "another version", "busy"],

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import tempfile
+import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from convmem.cli.launch import server_command
+from convmem.limits import BUSY_TIMEOUT_MS
 from convmem.protocol import Client, Era, Notification
 from tests.convmem.harness import Refused
 from tests.protocol.requirements import proves
@@ -300,14 +302,12 @@ def test_an_owner_that_stands_still_is_waited_for_and_named(tmp_path: Path) -> N
 
 def test_an_exclusive_server_lets_nobody_join(tmp_path: Path) -> None:
     async def test() -> None:
-        async with (
-            hosts(tmp_path, 1, "--exclusive") as (owner,),
-            hosts(tmp_path / "second", 0),
-        ):
-            command = [*server_command(tmp_path), "--busy-timeout", "0"]
-            async with await Client.start(command) as client:
-                with pytest.raises(Refused, match="in use") as refused:
+        async with hosts(tmp_path, 1, "--exclusive") as (owner,):  # noqa: SIM117  # one, then two
+            async with await Client.start(server_command(tmp_path)) as client:
+                asked_s = time.monotonic()
+                with pytest.raises(Refused, match=r"in use.*with nobody") as refused:
                     await Host(client).write("refused")
+                assert time.monotonic() - asked_s < BUSY_TIMEOUT_MS / 1000  # it was not waited for
                 assert refused.value.code == "BUSY"
                 assert refused.value.told["holder"]["pid"] == owner.pid
                 assert "endpoint" not in refused.value.told["holder"]
