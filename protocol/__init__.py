@@ -24,12 +24,12 @@ from .errors import (
 from .framing import LineReader
 from .lifecycle import HANDSHAKE_VERSIONS, MODERN_VERSIONS, Era
 from .limits import (
+    AT_ONCE_BYTES_MAX,
     BACKLOG_BYTES_MAX,
     CLOSE_TIMEOUT_S,
     LINE_BYTES_MAX,
     NESTING_MAX,
     PARSE_ERRORS_ANSWERED_MAX,
-    PIPE_AT_ONCE_BYTES_MAX,
     READ_BYTES,
     REPLY_BYTES_MAX,
     REQUESTS_IN_FLIGHT_MAX,
@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from .exchange import Exchange, OnProgress
 
 __all__ = [
+    "AT_ONCE_BYTES_MAX",
     "BACKLOG_BYTES_MAX",
     "CLOSE_TIMEOUT_S",
     "HANDSHAKE_VERSIONS",
@@ -70,7 +71,6 @@ __all__ = [
     "MODERN_VERSIONS",
     "NESTING_MAX",
     "PARSE_ERRORS_ANSWERED_MAX",
-    "PIPE_AT_ONCE_BYTES_MAX",
     "READ_BYTES",
     "REPLY_BYTES_MAX",
     "REQUESTS_IN_FLIGHT_MAX",

@@ -41,9 +41,9 @@ otherwise never stop."""
 READ_BYTES: Final = 65_536
 """Asked of the operating system at a time: the capacity of a pipe on Linux."""
 
-PIPE_AT_ONCE_BYTES_MAX: Final = 16_384
-"""Written to a pipe by the event loop itself, a page at a time. A thread writes more in one
-piece, which takes less time than so many calls."""
+AT_ONCE_BYTES_MAX: Final = 65_536
+"""Written by the event loop itself, as far as a pipe or socket takes it at once. More than a
+pipe of Linux holds has to wait in any case: a thread does that."""
 
 STDERR_TAIL_BYTES: Final = 8_192
 """What a client keeps of a server's last words."""

@@ -21,7 +21,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-from .limits import BACKLOG_BYTES_MAX, PIPE_AT_ONCE_BYTES_MAX, READ_BYTES
+from .limits import AT_ONCE_BYTES_MAX, BACKLOG_BYTES_MAX, READ_BYTES
 
 
 class PipeTransport:
@@ -175,7 +175,7 @@ class _Output:
         self._gathered.clear()
         if self._backlog.is_idle:
             with contextlib.suppress(OSError, ValueError):  # broken: the thread finds out
-                while data and (sent := self._send_at_once(data)):
+                while 0 < len(data) <= AT_ONCE_BYTES_MAX and (sent := self._send_at_once(data)):
                     data = data[sent:]
         if data:
             self._backlog.put(data)
@@ -272,12 +272,32 @@ def _is_socket(fd: int) -> bool:
     return hasattr(socket, "MSG_DONTWAIT") and stat.S_ISSOCK(os.fstat(fd).st_mode)
 
 
-def _send_to_pipe(fd: int, data: bytes) -> int:
+if sys.platform == "linux":
+    import fcntl
+    import struct
+    import termios
+
+    def _room_bytes(fd: int) -> int:
+        """What a pipe takes without making its writer wait: all it can hold while it is empty."""
+        unread = bytearray(struct.calcsize("i"))
+        fcntl.ioctl(fd, termios.FIONREAD, unread)
+        return _polled_room_bytes(fd) if any(unread) else fcntl.fcntl(fd, fcntl.F_GETPIPE_SZ)
+
+else:
+
+    def _room_bytes(fd: int) -> int:
+        """What a pipe takes without making its writer wait."""
+        return _polled_room_bytes(fd)
+
+
+def _polled_room_bytes(fd: int) -> int:
     """A pipe that polls as writable takes ``PIPE_BUF`` bytes, whole: POSIX promises it."""
-    if len(data) > PIPE_AT_ONCE_BYTES_MAX:
-        return 0
-    _, writable, _ = select.select((), (fd,), (), 0)
-    return os.write(fd, data[: select.PIPE_BUF]) if writable else 0
+    return select.PIPE_BUF if select.select((), (fd,), (), 0)[1] else 0
+
+
+def _send_to_pipe(fd: int, data: bytes) -> int:
+    room_bytes = _room_bytes(fd)
+    return os.write(fd, data[:room_bytes]) if room_bytes else 0
 
 
 def _send_to_socket(peer: socket.socket, data: bytes) -> int:

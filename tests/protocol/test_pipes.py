@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convmem.protocol import BACKLOG_BYTES_MAX, PIPE_AT_ONCE_BYTES_MAX, READ_BYTES, PipeTransport
+from convmem.protocol import AT_ONCE_BYTES_MAX, BACKLOG_BYTES_MAX, READ_BYTES, PipeTransport
 
 from .wire import PATIENCE_S
 
@@ -29,7 +29,7 @@ def socket_ends() -> tuple[int, int]:
 ENDS = [pytest.param(os.pipe, id="pipe"), pytest.param(socket_ends, id="socket")]
 SIZES = st.one_of(
     st.integers(1, 300),
-    st.integers(PIPE_AT_ONCE_BYTES_MAX - 2, PIPE_AT_ONCE_BYTES_MAX + 2),
+    st.integers(AT_ONCE_BYTES_MAX - 2, AT_ONCE_BYTES_MAX + 2),
     st.integers(READ_BYTES - 2, READ_BYTES + 2),
     st.just(1_000_000),
 )
