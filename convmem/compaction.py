@@ -6,6 +6,7 @@ Pure: it reads the state and makes records; the ledger has them written.
 """
 
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from convmem.limits import EFFECT_KEPT_MS
@@ -43,14 +44,24 @@ def dead(state: State) -> Dead:
     )
 
 
-def live_records(state: State, dangling: frozenset[bytes], now_ms: int) -> Iterator[Record]:
-    """The records of a log that holds only what counts, in the order of writing."""
+def live_records(
+    state: State,
+    dangling: AbstractSet[bytes],
+    now_ms: int,
+    left_out: AbstractSet[bytes] = frozenset(),
+) -> Iterator[Record]:
+    """The records of a log that holds only what counts, in the order of writing.
+
+    ``left_out`` are messages that count no more, because others take their place.
+    """
     greatest = b""
     for row in state.live_rows():
+        if left_out and state.messages.id(row) in left_out:
+            continue
         message = state.message(row)
         greatest = max(greatest, message.message_id)
         yield PutMessage(_without(message, dangling, now_ms) if dangling else message)
-    for record in _fact_records(state):
+    for record in fact_records(state):
         greatest = max(greatest, record.event_id)
         yield record
     if state.facts.revision_floor:
@@ -61,7 +72,7 @@ def live_records(state: State, dangling: frozenset[bytes], now_ms: int) -> Itera
         yield ChangeEffect(message_id, event, effect.revision, effect.time_ms)
 
 
-def _fact_records(state: State) -> Iterator[FactEvent]:
+def fact_records(state: State) -> Iterator[FactEvent]:
     """What happened to each key, in order. Of a purge nothing is kept, not even that it was."""
     for history in state.facts:
         for event in history.events:
@@ -70,7 +81,7 @@ def _fact_records(state: State) -> Iterator[FactEvent]:
                 yield record
 
 
-def _without(message: Message, dangling: frozenset[bytes], now_ms: int) -> Message:
+def _without(message: Message, dangling: AbstractSet[bytes], now_ms: int) -> Message:
     """The message without its links to nothing: changed, then, and of the next revision."""
     kept = without_links(message.metadata, dangling.__contains__)
     if kept == message.metadata:

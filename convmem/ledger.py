@@ -6,20 +6,20 @@ event loop: ``append`` may run in a writer thread while everything else stays on
 Every storage error leaves it as a ``Refusal``.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import assert_never
 
 from convmem import codec, compaction, host, ids, views
 from convmem.audit import Audit
 from convmem.commands import Granted, Settled, decide
-from convmem.errors import Code, InvalidRecord, Refusal
+from convmem.errors import Code, Refusal
 from convmem.fact import Fact
 from convmem.fact_commands import decide_fact
 from convmem.health import health
-from convmem.in_use import in_use
 from convmem.indexer import Indexer
 from convmem.memory import Change, FactChange, MessageChange
 from convmem.operations import (
@@ -46,22 +46,10 @@ from convmem.records import (
     SetFact,
     UpdateMessage,
 )
+from convmem.refusals import refusals
 from convmem.replica import Replica
 from convmem.state import State
-from convmem.storage import (
-    Compacted,
-    Disk,
-    DiskFull,
-    Entry,
-    Environment,
-    FormatTooNew,
-    LogError,
-    OsDisk,
-    StorageError,
-    Store,
-    StoreFailed,
-    StoreLocked,
-)
+from convmem.storage import Compacted, Disk, Entry, Environment, Origin, OsDisk, Store
 from convmem.storage import Record as LogRecord
 
 
@@ -84,11 +72,8 @@ class Ledger:
         A network file system is refused unless that is allowed: its locks may not hold.
         ``audit``: reads of facts are noted.
         """
-        environment = Environment(
-            now_ms=host.now_ms, random_bytes=host.random_bytes, host_id=host.host_id()
-        )
         disk = OsDisk(data_dir)
-        return cls(disk, environment, allow_network, audit)
+        return cls(disk, environment_of_host(), allow_network, audit)
 
     def __init__(
         self,
@@ -100,13 +85,13 @@ class Ledger:
         self._disk = disk
         self._environment = environment
         self._replica = Replica(self._read)
-        with _refusals():
+        with refusals():
             self._store = Store.open(disk, environment, self._replica, allow_network=allow_network)
         self._audit = Audit(disk)
         self._is_audited = audit
         self._diverged: str | None = None
         self.last_error: str | None = None  # of work that nobody waits for, as snapshots
-        self._last_id = self._state.last_id  # and of every id given out since
+        self._last_id = self.state.last_id  # and of every id given out since
 
     def decide(self, command: WriteCommand) -> Granted | Settled:
         """What a command leads to. Raises Refusal."""
@@ -117,18 +102,18 @@ class Ledger:
             random = self._environment.random_bytes(ids.RANDOM_BYTES)
             return ids.successor(self._last_id, now_ms, random)
 
-        with _refusals():
+        with refusals():
             if isinstance(command, FactCommand):
-                decided = decide_fact(self._state, command, now_ms, new_id)
+                decided = decide_fact(self.state, command, now_ms, new_id)
             else:
-                decided = decide(self._state, command, now_ms, new_id)
+                decided = decide(self.state, command, now_ms, new_id)
         if isinstance(decided, Granted):
             self._last_id = max(self._last_id, decided.given_id)
         return decided
 
     def append(self, records: Sequence[LogRecord]) -> list[Entry]:
         """Make records durable, together or not at all. Raises Refusal."""
-        with _refusals():
+        with refusals():
             return self._store.append(records)
 
     def apply(self, record: Record, entry: Entry) -> None:
@@ -152,9 +137,9 @@ class Ledger:
             case PutMessage(message):
                 return MessageChange(message.session_id, message.message_id)
             case UpdateMessage(message_id=message_id) | DeleteMessage(message_id=message_id):
-                row = self._state.messages.row(message_id)
+                row = self.state.messages.row(message_id)
                 assert row is not None
-                return MessageChange(self._state.session_of(row), message_id)
+                return MessageChange(self.state.session_of(row), message_id)
             case SetFact(fact=Fact(key=key)) | DeleteFact(key=key):
                 return FactChange(key)
             case RefuseFact() | GreatestId() | GreatestFactRevision() | ChangeEffect():
@@ -171,7 +156,7 @@ class Ledger:
 
         A search indexes on its way what is not indexed yet; not while ``catch_up`` does.
         """
-        with _refusals():
+        with refusals():
             match query:
                 case ReadHealth():
                     return self._health()
@@ -180,17 +165,17 @@ class Ledger:
                 case SearchFacts():
                     return self._noted(query, self._search_facts(query))
                 case ReadFact():
-                    return self._noted(query, views.answer(self._state, query))
+                    return self._noted(query, views.answer(self.state, query))
                 case ReadFactHistory():
                     reads = self._audit.reads_of(query.key) if self._is_audited else None
-                    return views.fact_history(self._state, query, reads)
+                    return views.fact_history(self.state, query, reads)
                 case _:
-                    return views.answer(self._state, query)
+                    return views.answer(self.state, query)
 
     def _health(self) -> JsonObject:
         status = self._store.status()
         failed = status.failed or self._diverged
-        told = health(self._state, self._indexer, status, self._disk.path, failed)
+        told = health(self.state, self._indexer, status, self._disk.path, failed)
         told["audit"] = self._audit.report() if self._is_audited else "off"
         return told | ({"last_error": self.last_error} if self.last_error else {})
 
@@ -207,7 +192,7 @@ class Ledger:
             indexer.catch_up()()
         if indexer.failure is not None:
             raise Refusal(Code.STORE_FAILED, indexer.failure)
-        answer = views.search(self._state, indexer.index, query)
+        answer = views.search(self.state, indexer.index, query)
         return answer | ({"unreadable": indexer.unreadable} if indexer.unreadable else {})
 
     def _search_facts(self, query: SearchFacts) -> JsonObject:
@@ -216,7 +201,7 @@ class Ledger:
             index.catch_up()()
         if index.failure is not None:
             raise Refusal(Code.STORE_FAILED, index.failure)
-        return views.search_facts(self._state, index, query)
+        return views.search_facts(self.state, index, query)
 
     @property
     def is_index_far_behind(self) -> bool:
@@ -247,7 +232,7 @@ class Ledger:
 
     def publish(self, endpoint: str) -> None:
         """Let those who find the store in use know how to reach its owner. Raises Refusal."""
-        with _refusals():
+        with refusals():
             self._store.publish(endpoint)
 
     @property
@@ -267,7 +252,7 @@ class Ledger:
         counts = (self.live, 0)
 
         def write() -> None:
-            with _refusals():
+            with refusals():
                 self._store.write_snapshot(position, sections(), counts, renew=renew)
 
         return write
@@ -280,29 +265,72 @@ class Ledger:
         ``on_progress`` is told the records written and their number. Raises Refusal.
         """
         self._refuse_diverged()
-        with _refusals():
-            found = compaction.dead(self._state)
-            if not found:
-                return None
-            replica = Replica(self._read)
-            now_ms = self._environment.now_ms()
-            records = compaction.live_records(self._state, found.dangling, now_ms)
-            counts = (self.live, 0)
-            total = self.live + self._state.facts.events
+        found = compaction.dead(self.state)
+        if not found:
+            return None
+        now_ms = self._environment.now_ms()
+        records = compaction.live_records(self.state, found.dangling, now_ms)
+        expected_bytes = min(self.log_bytes, self.state.live_bytes())
+        total = self.live + self.state.facts.events
+        return self._rewrite(
+            records,
+            self.live,
+            expected_bytes,
+            len(found.dangling),
+            lambda done: on_progress(min(done, total), total),
+        )
+
+    def merge(
+        self,
+        incoming: Iterable[Record],
+        left_out: AbstractSet[bytes],
+        is_gone: Callable[[bytes], bool],
+        incoming_bytes: int,
+        live: int,
+        on_progress: Callable[[int], None],
+    ) -> Rebuilt:
+        """As ``compact``, with records that come in behind what counts.
+
+        ``left_out`` are messages that count no more, ``is_gone`` tells of any message whether it
+        is not there in the end, ``live`` is how many there are then. Raises Refusal, and what
+        taking the records raises; the store goes on as it was then.
+        """
+        self._refuse_diverged()
+        dangling = {target for target in self.state.links.targets() if is_gone(target)}
+        now_ms = self._environment.now_ms()
+        kept = compaction.live_records(self.state, dangling, now_ms, left_out)
+        expected_bytes = self.state.live_bytes() + incoming_bytes
+        records = chain(kept, incoming)
+        return self._rewrite(
+            records, live, expected_bytes, len(dangling), on_progress, Origin.IMPORTED
+        )
+
+    def _rewrite(
+        self,
+        records: Iterable[Record],
+        live: int,
+        expected_bytes: int,
+        dropped_links: int,
+        on_progress: Callable[[int], None],
+        origin: Origin = Origin.COMPACTED,
+    ) -> Rebuilt:
+        replica = Replica(self._read)
+        with refusals():
             compacted = self._store.compact(
                 (LogRecord(*codec.encode(record)) for record in records),
-                counts,
-                expected_bytes=min(self.log_bytes, self._state.live_bytes()),
+                (live, 0),
+                expected_bytes=expected_bytes,
                 on_entry=replica.replay,
-                progress=lambda done: on_progress(min(done, total), total),
+                progress=on_progress,
+                origin=origin,
             )
-            return Rebuilt(compacted, replica, len(found.dangling))
+        return Rebuilt(compacted, replica, dropped_links)
 
     def switch(self, rebuilt: Rebuilt) -> None:
         """Use the new log and its state from now on: at once, in memory. Raises Refusal."""
-        if self._state.facts.purged:  # first: after a crash the new log knows of no purge
-            self._audit.forget(self._state.facts.purged)
-        with _refusals():
+        if self.state.facts.purged:  # first: after a crash the new log knows of no purge
+            self._audit.forget(self.state.facts.purged)
+        with refusals():
             self._store.switch(rebuilt.compacted)
         self._replica = rebuilt.replica
 
@@ -316,7 +344,8 @@ class Ledger:
         return self._store.position().offset
 
     @property
-    def _state(self) -> State:
+    def state(self) -> State:
+        """All that is known, to read: only ``apply`` changes it."""
         return self._replica.state
 
     @property
@@ -326,7 +355,7 @@ class Ledger:
     @property
     def live(self) -> int:
         """Messages that are there."""
-        return len(self._state.messages) - self._state.messages.deleted
+        return len(self.state.messages) - self.state.messages.deleted
 
     def close(self) -> None:
         """Let go of the store."""
@@ -349,32 +378,6 @@ def _what(query: ReadFact | SearchFacts, answer: JsonObject) -> JsonObject:
     return {"action": "search", "query": text, **found}
 
 
-@contextmanager
-def _refusals() -> Iterator[None]:
-    """What a caller is told of a failing store: the one place where the two meet."""
-    try:
-        yield
-    except InvalidRecord as error:
-        raise Refusal(Code.STORE_FAILED, f"{error}; `convmem check` tells more") from error
-    except StoreLocked as error:
-        raise in_use(error) from error
-    except DiskFull as error:
-        raise Refusal(
-            Code.DISK_FULL, f"{error}; nothing was written. Free some space and try again"
-        ) from error
-    except FormatTooNew as error:
-        raise Refusal(
-            Code.STORE_FAILED,
-            f"{error}; nothing was changed. Use the convmem that wrote it, or a newer one",
-        ) from error
-    except LogError as error:
-        raise Refusal(
-            Code.STORE_FAILED,
-            f"{error}; nothing was changed. `convmem check` tells more, `convmem repair` mends",
-            file=error.name,
-            offset=error.offset,
-        ) from error
-    except StoreFailed as error:
-        raise Refusal(Code.STORE_FAILED, f"{error}; restart the server") from error
-    except StorageError as error:
-        raise Refusal(Code.STORE_FAILED, str(error)) from error
+def environment_of_host() -> Environment:
+    """What a store takes from this machine."""
+    return Environment(now_ms=host.now_ms, random_bytes=host.random_bytes, host_id=host.host_id())

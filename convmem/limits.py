@@ -108,6 +108,13 @@ FACT_EVENTS_SHOWN = 20
 AUDIT_FILE_BYTES_MAX = 4 << 20
 AUDIT_FILES_MAX = 2
 
+# A file to import. A line may be any message with every byte of its text escaped as six. Ids are
+# held in memory while it is judged, some 200 bytes each; a larger memory is moved in parts, or by
+# copying its directory.
+IMPORT_LINE_BYTES_MAX = 6 * (CONTENT_BYTES_MAX + (64 << 10))
+IMPORT_RECORDS_MAX = 4_000_000
+IMPORT_BYTES_MAX = 64 << 30
+
 # What a person types to be reminded of something.
 TOPIC_BYTES_MAX = 1024
 

@@ -56,6 +56,7 @@ from .scan import End, Ending, Position, Verdict, scan, start_of
 from .snapshot import Section, Unusable
 from .store import Compacted, Store, StoreStatus
 from .survey import Range
+from .view import open_view
 
 __all__ = [
     "AUDIT",
@@ -132,6 +133,7 @@ __all__ = [
     "frame_bytes",
     "log_name",
     "mounted_type",
+    "open_view",
     "repair",
     "scan",
     "snapshot_name",

@@ -57,6 +57,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from convmem.cli.check import repair_store
 
             return repair_store(options.data_dir, options.cut_at)
+        case "export":
+            from convmem.cli.transfer import export
+
+            return export(options)
+        case "import":
+            from convmem.cli.transfer import import_
+
+            return import_(options)
         case _:
             from convmem.cli.people import answer
 

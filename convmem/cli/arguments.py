@@ -61,6 +61,7 @@ def _add_commands(commands: Commands) -> None:
     _add_demo(commands)
     _add_messages(commands)
     _add_facts(commands)
+    _add_export_and_import(commands)
     _add_upkeep(commands)
     _add_check_and_repair(commands)
     _add_tools_and_call(commands)
@@ -155,6 +156,35 @@ def _add_facts(commands: Commands) -> None:
     history = _add_command(commands, "history", "show what happened to a fact, the newest first")
     history.add_argument("key", metavar="KEY", help="its key, exactly")
     _add_reading(history)
+
+
+def _add_export_and_import(commands: Commands) -> None:
+    export = _add_command(commands, "export", "write all messages and facts to a file")
+    export.add_argument("file", metavar="FILE", type=Path, help="the file to write; - is stdout")
+    export.add_argument(
+        "--tombstones",
+        action="store_true",
+        help="with the ids of messages deleted since the last rebuild, for an import to delete",
+    )
+    _add_data_dir(export, "where the memory lies")
+    importing = _add_command(
+        commands, "import", "take an export, or the conversations of another program, in"
+    )
+    importing.add_argument(
+        "source", metavar="SOURCE", type=Path, help="a file or a folder; - is stdin"
+    )
+    importing.add_argument(
+        "--policy",
+        choices=("reject", "overwrite", "keep"),
+        help="of what is there already and differs: refuse all, let the source count, or keep it "
+        "(reject for an export, keep for all else)",
+    )
+    importing.add_argument(
+        "--all-branches", action="store_true", help="conversations with what was edited away too"
+    )
+    importing.add_argument("--dry-run", action="store_true", help="only say what would be done")
+    _add_data_dir(importing, "where the memory lies, or is to lie; no server may have it open")
+    importing.add_argument("--json", action="store_true", help="print the report as JSON")
 
 
 def _add_upkeep(commands: Commands) -> None:

@@ -10,12 +10,11 @@ from dataclasses import asdict
 from enum import Enum
 from pathlib import Path
 
-from convmem import host
 from convmem.cli.exits import Exit
+from convmem.ledger import environment_of_host
 from convmem.replica import Replica
 from convmem.storage import (
     CutAt,
-    Environment,
     FileReport,
     Finding,
     OsDisk,
@@ -51,12 +50,9 @@ def check(data_dir: Path, as_json: bool) -> int:
 
 def repair_store(data_dir: Path, cut_at: int | None) -> int:
     """Put a new generation in the place of a damaged one, giving up what the caller says."""
-    environment = Environment(
-        now_ms=host.now_ms, random_bytes=host.random_bytes, host_id=host.host_id()
-    )
     giving_up = Skip() if cut_at is None else CutAt(cut_at)
     try:
-        done = repair(OsDisk(data_dir), environment, Replica(), giving_up)
+        done = repair(OsDisk(data_dir), environment_of_host(), Replica(), giving_up)
     except StoreLocked as error:
         print(f"convmem: {error}; stop it first", file=sys.stderr)
         return Exit.LOCKED

@@ -7,15 +7,16 @@ says the same here as to a host; ``--json`` gives it as it came, a list one item
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from convmem.api import Memory, open_memory
-from convmem.cli.exits import Exit
+from convmem.cli.ended import ended
+from convmem.cli.progress import Progress
 from convmem.cli.terminal import Style, Terminal, local_time, safe_line, safe_text, terminal_of
 from convmem.errors import Code, Refusal
 from convmem.limits import PAGE_ITEMS_MAX, REPLY_BYTES_MAX, WINDOW_BYTES_MAX
@@ -30,45 +31,22 @@ _STYLES = {"user": Style.USER, "assistant": Style.ASSISTANT, "system": Style.SYS
 
 
 def answer(options: argparse.Namespace) -> int:
-    """Run one of the commands; the exit status. Every refusal is one sentence on stderr."""
-    try:
-        _require_store(options.data_dir)
+    """Run one of the commands; the exit status."""
+
+    def work() -> None:
+        require_store(options.data_dir)
         with open_memory(options.data_dir) as memory:
             _COMMANDS[options.command](memory, options, terminal_of(sys.stdout))
-        sys.stdout.flush()
-    except Refusal as refusal:
-        print(f"convmem: {safe_text(refusal.message)}", file=sys.stderr)
-        return _status(refusal)
-    except KeyboardInterrupt:
-        return Exit.REFUSED
-    except OSError as error:
-        # What is left for it would fail once more when Python flushes it at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if isinstance(error, BrokenPipeError):  # who read it has seen enough, as `head` does
-            return Exit.DONE
-        print(f"convmem: {error}", file=sys.stderr)
-        return Exit.REFUSED
-    return Exit.DONE
+
+    return ended(work)
 
 
-def _require_store(data_dir: Path) -> None:
+def require_store(data_dir: Path) -> None:
     """Opening a folder without a store would make one. Raises Refusal."""
     if not data_dir.is_dir():
         raise Refusal(Code.NOT_FOUND, f"{data_dir} is not a directory")
     if not any(data_dir.glob("*.cv[ls]")):  # a log or a snapshot
         raise Refusal(Code.NOT_FOUND, f"no memory is in {data_dir}; `convmem serve` makes one")
-
-
-def _status(refusal: Refusal) -> Exit:
-    match refusal.code:
-        case Code.INVALID_ARGUMENT:
-            return Exit.USAGE
-        case Code.BUSY:
-            return Exit.LOCKED
-        case Code.STORE_FAILED if "offset" in refusal.details:
-            return Exit.DAMAGED
-        case _:
-            return Exit.REFUSED
 
 
 def _sessions(memory: Memory, options: argparse.Namespace, out: Terminal) -> None:
@@ -201,7 +179,8 @@ def _in_use(sharing: Json) -> str:
 
 
 def _rebuild(memory: Memory, options: argparse.Namespace, out: Terminal) -> None:
-    done = memory.rebuild_index(_progress(sys.stderr) if terminal_of(sys.stderr).columns else None)
+    with Progress() as progress:
+        done = memory.rebuild_index(partial(progress.show, "rebuilding"))
     if options.json:
         _print_lines([done])
     elif done["rebuilt"]:
@@ -209,18 +188,6 @@ def _rebuild(memory: Memory, options: argparse.Namespace, out: Terminal) -> None
         print(f"Written anew. Messages: {done['live']:,}. Bytes: {sizes}.")
     else:
         print(f"Nothing to tidy up. Messages: {done['live']:,}. Bytes: {done['bytes_after']:,}.")
-
-
-def _progress(stream: TextIO) -> Callable[[float, float | None], None]:
-    """Show how far the work is, on one line that is gone when it is done."""
-
-    def show(done: float, total: float | None) -> None:
-        if total:
-            line = f"rebuilding: {done / total:4.0%}"
-            stream.write(f"\r{line if done < total else ' ' * len(line) + chr(13)}")
-            stream.flush()
-
-    return show
 
 
 def _pages(

@@ -114,11 +114,11 @@ def _fill(page: Page[JsonObject], state: State, events: Sequence[Event]) -> None
     """Take events in, the newest first, as many as the page takes."""
     for event in reversed(events):
         record = state.fact_event(event)
-        if page.full or not page.add_detailed(lambda detail, it=record: _event_item(it, detail)):  # type: ignore[misc]
+        if page.full or not page.add_detailed(lambda detail, it=record: event_item(it, detail)):  # type: ignore[misc]
             break
 
 
-def _event_item(record: FactEvent, detail: Detail) -> JsonObject:
+def event_item(record: FactEvent, detail: Detail = Detail.WHOLE) -> JsonObject:
     """What happened, when, by whom; of a refusal what was tried and why it was not done."""
     match record:
         case SetFact(event_id, done):

@@ -395,7 +395,7 @@ def test_a_rebuild_shows_how_far_it_is_at_a_terminal(tmp_path: Path) -> None:
     *progress, told = at_a_terminal(tmp_path, "rebuild").split("\r")
     assert told.startswith("Written anew.")
     assert progress
-    assert all(re.fullmatch(r"(rebuilding: +[0-9]+%)? *", shown) for shown in progress)
+    assert all(re.fullmatch(r"(rebuilding: +[0-9]+%, .*/s.*)? *", shown) for shown in progress)
 
 
 @unix

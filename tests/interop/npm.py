@@ -4,6 +4,7 @@ A newer Node than many systems have comes along. Versions are pinned: beside an 
 would choose old ones without a word.
 """
 
+import contextlib
 import hashlib
 import os
 import shutil
@@ -55,7 +56,13 @@ def _modules(packages: Sequence[str]) -> Path:
         with tempfile.TemporaryDirectory(dir=folder.parent) as making:
             install = [npm, "install", "--no-audit", "--no-fund", "--silent", "--prefix", making]
             subprocess.run([*install, *packages], check=True, timeout=INSTALL_TIMEOUT_S)
-            shutil.copytree(making, folder, symlinks=True)
+            whole = Path(making, "whole")
+            whole.mkdir()
+            for made in Path(making).iterdir():
+                if made != whole:
+                    made.rename(whole / made.name)
+            with contextlib.suppress(OSError):  # somebody else was quicker
+                whole.rename(folder)
     return folder / "node_modules"
 
 
