@@ -115,6 +115,15 @@ IMPORT_LINE_BYTES_MAX = 6 * (CONTENT_BYTES_MAX + (64 << 10))
 IMPORT_RECORDS_MAX = 4_000_000
 IMPORT_BYTES_MAX = 64 << 30
 
+# What other programs wrote: a line may hold a picture, and one conversation of an export is in
+# memory as a whole; the longest known has 18 million characters. Of what a tool was given or
+# said, the beginning tells what it was about.
+IMPORT_FOREIGN_LINE_BYTES_MAX = 64 << 20
+IMPORT_ELEMENT_CHARS_MAX = 128 << 20
+IMPORT_TOOL_TEXT_BYTES_MAX = 4 << 10
+# Damaged lines that are named; the rest is counted.
+IMPORT_DAMAGE_NAMES_MAX = 20
+
 # What a person types to be reminded of something.
 TOPIC_BYTES_MAX = 1024
 
