@@ -28,7 +28,7 @@ def off_path(path: list[T], parents: Mapping[T, T | None]) -> list[T]:
             above[node] = None
             node = parents[node]
         order += [*above][::-1]
-        placed |= above.keys()
+        placed.update(above)
     return order
 
 
