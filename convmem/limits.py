@@ -115,6 +115,11 @@ IMPORT_LINE_BYTES_MAX = 6 * (CONTENT_BYTES_MAX + (64 << 10))
 IMPORT_RECORDS_MAX = 4_000_000
 IMPORT_BYTES_MAX = 64 << 30
 
+# Of other programs: one conversation, or a line, is in memory at a time. What a tool was asked or
+# answered is kept up to so much: a page tells what it was about, and some are megabytes.
+IMPORT_VALUE_BYTES_MAX = 256 << 20
+IMPORT_TOOL_TEXT_BYTES_MAX = 8 << 10
+
 # What a person types to be reminded of something.
 TOPIC_BYTES_MAX = 1024
 

@@ -1,18 +1,12 @@
-"""Files that hold conversations, told apart by what is in them, not by their names."""
+"""Files that hold conversations of other programs, as sources of an import.
 
-from pathlib import Path
+detect           which of them a file or folder is
+claude_code codex chatgpt claude_ai chat_lines memory_server    one module for each
+turns            what was said, as messages of ours
+trees            conversations with branches
+pieces           files, folders, zips, and JSON out of them
+"""
 
-from convmem.errors import Code, Refusal
-from convmem.transfer.export_file import ExportFile
-from convmem.transfer.incoming import Source
+from convmem.transfer.sources.detect import detect
 
-_HEAD_BYTES = 1 << 16
-
-
-def detect(path: Path, *, all_branches: bool = False) -> Source:
-    """The source at a path. Raises Refusal where nothing known is there; OSError."""
-    with path.open("rb") as file:
-        head = file.read(_HEAD_BYTES)
-    if b'"manifest"' in head.partition(b"\n")[0]:
-        return ExportFile(path)
-    raise Refusal(Code.INVALID_ARGUMENT, f"{path}: no file that can be imported")
+__all__ = ["detect"]
