@@ -155,15 +155,15 @@ def test_an_export_that_fails_leaves_the_file_as_it_was(
         if fails == "open":
             file = tmp_path / "no such folder" / "export.jsonl"
         elif fails == "sync":
-            patch.setattr("convmem.cli.transfer.os.fsync", refuse)
+            patch.setattr("convmem.cli.replaced.os.fsync", refuse)
         elif fails == "replace":
-            patch.setattr("convmem.cli.transfer.Path.replace", refuse)
+            patch.setattr("convmem.cli.replaced.Path.replace", refuse)
         else:
 
             class Failing(_Failing):
                 fails_at = fails
 
-            patch.setattr("convmem.cli.transfer.os.fdopen", lambda fd, mode: Failing(fd, mode))
+            patch.setattr("convmem.cli.replaced.os.fdopen", lambda fd, mode: Failing(fd, mode))
         assert main(["export", str(file), "--data-dir", str(data_dir)]) == 1
     assert "was left as it was" in capsys.readouterr().err
     if file.parent.exists():
