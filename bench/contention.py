@@ -3,7 +3,8 @@
     python -m bench.contention [--peers]
 
 For each load: what was acknowledged, what is there in the end, and what is there twice or not
-at all; latency of a write and writes a second. Beside it SQLite (WAL, synchronous FULL, 5 s
+at all; latency of a write and writes a second; and first what a guest adds to a call, in pairs
+with the owner's own. Beside it SQLite (WAL, synchronous FULL, 5 s
 busy timeout, one process a client), and with --peers @modelcontextprotocol/server-memory,
 installed with npm into a temporary folder: it keeps no lock, which is why it is here.
 Exit status 1 if convmem lost, doubled or refused anything.
@@ -16,6 +17,8 @@ import multiprocessing
 import os
 import shutil
 import sqlite3
+import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -24,14 +27,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from bench.peers import PACKAGE, install_peer
+from bench.start import INITIALIZE
 from convmem.cli.launch import server_command
 from convmem.limits import PAGE_ITEMS_MAX, REPLY_BYTES_MAX
 from convmem.protocol import Client, ToolResult
 
 TEXT = "x" * 300
+MESSAGE = {"session_id": "s", "role": "user", "content": TEXT}
+GUEST_CALLS = 2000
 SQLITE_BUSY_S = 5.0
 
 
@@ -85,6 +91,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Write to one memory from several processes.")
     parser.add_argument("--peers", action="store_true", help="with server-memory, from npm")
     with_peers = parser.parse_args().peers
+    show_guest_cost()
     print(f"{'':10} {'load':>22} acked  present  lost doubled errors   p50 ms   p99 ms  writes/s")
     sound = True
     for load in LOADS:
@@ -101,6 +108,68 @@ def main() -> int:
     elif with_peers:
         print(f"{PACKAGE}: npm is not here, not measured")
     return 0 if sound else 1
+
+
+def show_guest_cost() -> None:
+    """One call at a time, of the owner and of a guest in turn, by a client that does little."""
+    with (
+        tempfile.TemporaryDirectory(prefix="convmem-contention-") as folder,
+        LeanClient(server_command(Path(folder))) as owner,
+    ):
+        written = owner.call("write_message", MESSAGE)
+        with LeanClient(server_command(Path(folder))) as guest:
+            window = {"view": "content", "message_id": written["message_id"]}
+            for tool, arguments in (("read_messages", window), ("write_message", MESSAGE)):
+                pairs = [
+                    (owner.timed_s(tool, arguments), guest.timed_s(tool, arguments))
+                    for _ in range(GUEST_CALLS)
+                ]
+                own_ms, guests_ms = (
+                    1000 * statistics.median(each) for each in zip(*pairs, strict=True)
+                )
+                print(
+                    f"{tool:14} owner {own_ms:.2f} ms, guest {guests_ms:.2f} ms, "
+                    f"a guest adds {guests_ms - own_ms:.2f} ms (medians of {GUEST_CALLS})"
+                )
+
+
+class LeanClient:
+    """A server and the least that a client must do: lines out, lines in, one call at a time."""
+
+    def __init__(self, command: list[str]) -> None:
+        self._server = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+        )
+        self._ask("initialize", INITIALIZE["params"])
+        self.call("get_system_health", {})  # joined, and warm
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._server as server:
+            assert server.stdin is not None
+            server.stdin.close()
+
+    def call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        answer = self._ask("tools/call", {"name": tool, "arguments": arguments})
+        result: dict[str, Any] = json.loads(answer)["result"]["structuredContent"]
+        return result
+
+    def timed_s(self, tool: str, arguments: dict[str, Any]) -> float:
+        began_s = time.perf_counter()
+        self._ask("tools/call", {"name": tool, "arguments": arguments})
+        return time.perf_counter() - began_s
+
+    def _ask(self, method: str, params: object) -> bytes:
+        asked = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        assert self._server.stdin is not None
+        assert self._server.stdout is not None
+        self._server.stdin.write(json.dumps(asked).encode() + b"\n")
+        answer = b""
+        while not answer.endswith(b"\n"):
+            answer += self._server.stdout.read(1 << 16)
+        return answer
 
 
 def measure(work: Callable[[Path, Load], Coroutine[Any, Any, Outcome]], load: Load) -> Outcome:

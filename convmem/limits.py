@@ -120,7 +120,7 @@ IMPORT_BYTES_MAX = 64 << 30
 # said, the beginning tells what it was about.
 IMPORT_FOREIGN_LINE_BYTES_MAX = 64 << 20
 IMPORT_ELEMENT_CHARS_MAX = 128 << 20
-IMPORT_TOOL_TEXT_BYTES_MAX = 4 << 10
+IMPORT_TOOL_TEXT_BYTES_MAX = 8 << 10
 # Damaged lines that are named; the rest is counted.
 IMPORT_DAMAGE_NAMES_MAX = 20
 

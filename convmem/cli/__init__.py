@@ -45,6 +45,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from convmem.cli.call import call
 
             return call(options.tool, options.arguments, server, options.timeout)
+        case "setup":
+            from convmem.cli.setup import setup
+
+            return setup(options)
     if options.data_dir is None:
         print("convmem: name the store with --data-dir DIR", file=sys.stderr)
         return Exit.USAGE

@@ -24,6 +24,9 @@ from convmem.limits import (
 )
 from convmem.message import ROLES
 
+# As ``convmem.setup`` has them, which is not imported on the way of a server's start.
+SETUP_HOSTS = ("claude-desktop", "claude-code", "codex", "cursor", "vscode", "gemini-cli", "zed")
+
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 START_HERE = """\
@@ -59,6 +62,7 @@ def commands() -> dict[str, argparse.ArgumentParser]:
 def _add_commands(commands: Commands) -> None:
     _add_serve(commands)
     _add_demo(commands)
+    _add_setup(commands)
     _add_messages(commands)
     _add_facts(commands)
     _add_export_and_import(commands)
@@ -114,6 +118,32 @@ def _add_demo(commands: Commands) -> None:
         type=_directory,
         metavar="DIR",
         help="where to keep the demo's memory; a new temporary folder unless given",
+    )
+
+
+def _add_setup(commands: Commands) -> None:
+    setup = _add_command(commands, "setup", "have a host start a server: show or write its entry")
+    setup.add_argument("host", metavar="HOST", choices=SETUP_HOSTS, help=", ".join(SETUP_HOSTS))
+    setup.add_argument(
+        "--data-dir",
+        type=_directory,
+        metavar="DIR",
+        default=os.environ.get("CONVMEM_DATA_DIR") or None,
+        help="where the memory is to lie (or set CONVMEM_DATA_DIR; ~/.convmem, written out)",
+    )
+    setup.add_argument(
+        "--project",
+        type=_directory,
+        metavar="DIR",
+        help="for this project's folder only, where the host has files in projects",
+    )
+    setup.add_argument(
+        "--write",
+        action="store_true",
+        help="put it into the host's file, keeping what else is there, with a backup",
+    )
+    setup.add_argument(
+        "--dry-run", action="store_true", help="show what --write would change, and change nothing"
     )
 
 

@@ -3,7 +3,6 @@
 import argparse
 import contextlib
 import json
-import os
 import shutil
 import sys
 import tempfile
@@ -18,6 +17,7 @@ from convmem.cli.ended import ended
 from convmem.cli.exits import Exit
 from convmem.cli.people import require_store
 from convmem.cli.progress import Progress
+from convmem.cli.replaced import replaced
 from convmem.cli.terminal import safe_line
 from convmem.errors import Code, Refusal
 from convmem.ledger import Ledger, environment_of_host
@@ -85,32 +85,11 @@ def _picture(data_dir: Path) -> Iterator[State]:
 
 @contextmanager
 def _output(path: Path) -> Iterator[BinaryIO]:
-    """A file to write that takes its place when all of it is safely written, and only then."""
     if path == STREAM:
         yield sys.stdout.buffer
-        return
-    target = path.resolve()
-    temporary = target.with_name(f".{target.name[:100]}.{os.getpid()}.tmp")
-    try:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-        with os.fdopen(os.open(temporary, flags, 0o600), "wb") as file:
+    else:
+        with replaced(path) as file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        if isinstance(error, OSError):
-            text = f"{path} cannot be written: {error.strerror or error}; it was left as it was"
-            raise Refusal(Code.STORE_FAILED, text) from error
-        raise
-    with contextlib.suppress(OSError):  # not every system has folders to flush
-        folder = os.open(target.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
 
 
 def _import(options: argparse.Namespace) -> None:

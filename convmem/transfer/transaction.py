@@ -39,6 +39,9 @@ def import_all(
 
     plan = judged(ledger.state, policy, source.read(), judged_one)
     on_progress("checking", judged_records, judged_records)
+    if not judged_records and (skipped := source.findings.skipped):
+        why = "; ".join(f"{count:,} x {reason}" for reason, count in skipped.items())
+        raise Refusal(Code.INVALID_ARGUMENT, f"nothing in it could be imported: {why}")
     if dry_run or plan.is_empty:
         return plan.outcome
     live = ledger.live - len(plan.left_out) + plan.outcome.messages

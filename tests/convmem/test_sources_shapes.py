@@ -125,10 +125,10 @@ def test_claude_code_tools_thinking_and_envelopes(tmp_path: Path) -> None:
     source = detect(path)
     said, called, result, image = messages(source)
     assert said.content == "Read <b>it</b>"
-    assert called.content == '[tool call: Read] {"path": "a.txt"}'
+    assert called.content == '[call of Read] {"path": "a.txt"}'
     assert (called.metadata.tool_call_id, result.metadata.tool_call_id) == ("t1", "t1")
     assert result.role == "assistant"
-    assert result.content.endswith("114 bytes left out]")
+    assert result.content.endswith("100 bytes left out]")
     assert image.content == "[image]"
     assert source.findings.skipped["thinking"] == 1
     assert source.findings.skipped["what this memory itself had answered"] == 2
@@ -272,8 +272,8 @@ def test_chatgpt_parts_nulls_and_hidden_noise(tmp_path: Path) -> None:
     source = detect(write_json(tmp_path / "c.json", {"conversations": [conversation]}))
     assert contents(source) == [
         "see\n\n[image]",
-        "[tool call: web] search('x')",
-        "[tool result] page",
+        "[call of web] search('x')",
+        "[answer of a tool] page",
         "cited .",
         "future",
     ]
@@ -387,8 +387,8 @@ def test_codex_prefers_items_and_drops_what_was_injected(tmp_path: Path) -> None
     assert [(each.role, each.content) for each in found] == [
         ("user", "do it"),
         ("assistant", "done"),
-        ("assistant", "[tool call: sh] {}"),
-        ("assistant", "[tool result] ok"),
+        ("assistant", "[call of sh] {}"),
+        ("assistant", "[answer of a tool] ok"),
     ]
     assert {each.session_id for each in found} == {"codex/r1"}
     assert source.findings.skipped["events that tell of messages once more"] == 1
@@ -439,8 +439,8 @@ def test_chat_lines(tmp_path: Path) -> None:
     assert [(each.role, each.content) for each in found] == [
         ("system", "be kind"),
         ("user", "a\n\n[image_url]"),
-        ("assistant", "[tool call: f] {}"),
-        ("assistant", "[tool result] 42"),
+        ("assistant", "[call of f] {}"),
+        ("assistant", "[answer of a tool] 42"),
         ("user", "h"),
         ("assistant", "g"),
         ("user", "p"),

@@ -120,10 +120,16 @@ class _Text:
             except ValueError as error:  # a number of thousands of digits
                 raise self.damaged(str(error)) from None
             else:
-                # A number at the very end may go on.
-                if end < len(self._buffer) or not self._more(1):
-                    self._start = end
-                    return value
+                # A number near the end may go on: what follows it there may be a part of it.
+                is_cut = end == len(self._buffer) or (
+                    self._buffer[end] in ".eE" and end >= len(self._buffer) - _END_CHARS
+                )
+                if is_cut and self._more(1):
+                    continue
+                if end == len(self._buffer):  # something has to follow: the value may be half of it
+                    raise self.damaged("the end is missing")
+                self._start = end
+                return value
 
     def damaged(self, problem: str, offset: int = 0) -> DamagedArray:
         return DamagedArray(f"{problem} at character {self.position + offset:,}")

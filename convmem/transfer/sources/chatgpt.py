@@ -124,7 +124,7 @@ class ChatGPT(ForeignSource):
         if time_ms is not None and message.get("create_time") is None:
             self.findings.note("without a time: that of the message before stands in")
         said = self._said(author, content, metadata, message)
-        is_tool = author.get("role") in ("tool", "function") or said.startswith("[tool call: ")
+        is_tool = author.get("role") in ("tool", "function") or said.startswith("[call of ")
         draft = Draft(
             key=(_name(message.get("id")),),
             session="",

@@ -34,6 +34,7 @@ class _Outline:
     last: str | None = None
     said: set[bytes] = field(default_factory=set)  # hashes of what users said
     taken: int = 0  # typed-ahead prompts that were taken from the queue
+    queued_at_last: int = 0  # those that were put into it before the last line that was said
     rewound: set[str] = field(default_factory=set)  # the first lines of branches
 
 
@@ -223,7 +224,8 @@ class ClaudeCode(ForeignSource):
             return
         course.queued += 1
         # One that is still waiting may become a line yet.
-        is_waiting = course.queued > course.outline.taken
+        settled = max(course.outline.taken, course.outline.queued_at_last)
+        is_waiting = course.queued > settled
         said = text.without_envelopes(content, self.findings).strip()
         if is_waiting or digest(said) in course.outline.said or not said:
             self.findings.skip("prompts in the queue that are a message of their own, or wait")
@@ -276,11 +278,15 @@ def _outline(part: Part) -> _Outline:
     """A first look over a file. What is wrong with it is told by the second."""
     outline = _Outline()
     untold = Findings()
+    queued = 0
     for _, line in lines(part, untold):
         if not isinstance(line, dict):
             continue
         if line.get("type") == "queue-operation":
             outline.taken += line.get("operation") in ("dequeue", "remove", "popAll")
+            queued += line.get("operation") == "enqueue" and isinstance(line.get("content"), str)
+        elif line.get("type") in _SPOKEN:
+            outline.queued_at_last = queued
         uuid = line.get("uuid")
         if not isinstance(uuid, str) or uuid in outline.parents:
             continue

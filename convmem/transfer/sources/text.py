@@ -124,12 +124,12 @@ def tool_call(name: object, arguments: object, findings: Findings) -> str:
     """What a call of a tool is kept as."""
     if not isinstance(arguments, str):
         arguments = json.dumps(arguments, ensure_ascii=False)
-    return bounded(f"[tool call: {name}] {arguments}", findings)
+    return f"[call of {name}] {bounded(arguments, findings)}"
 
 
 def tool_result(text: str, findings: Findings, *, is_error: bool = False) -> str:
     """What the result of a tool is kept as."""
-    return bounded(f"[tool {'error' if is_error else 'result'}] {text}", findings)
+    return f"[{'failure' if is_error else 'answer'} of a tool] {bounded(text, findings)}"
 
 
 def is_own_tool(name: object) -> bool:
