@@ -120,6 +120,9 @@ IMPORT_BYTES_MAX = 64 << 30
 IMPORT_VALUE_BYTES_MAX = 256 << 20
 IMPORT_TOOL_TEXT_BYTES_MAX = 8 << 10
 
+# Of a debug log, beside as much of the one before it.
+DEBUG_LOG_BYTES_MAX = 16 << 20
+
 # What a person types to be reminded of something.
 TOPIC_BYTES_MAX = 1024
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from convmem import __version__
 from convmem.limits import BUSY_TIMEOUT_MS
-from convmem.protocol import Prompt, Resource, Server, Tool, serve_stdio
+from convmem.protocol import OnCall, Prompt, Resource, Server, Tool, serve_stdio
 from convmem.sharing.shared import SharedMemory
 from convmem.sharing.surroundings import LocalSurroundings
 
@@ -42,10 +42,14 @@ class Options:
     exclusive: bool = False
     audit: bool = True
     busy_timeout_ms: int = BUSY_TIMEOUT_MS
+    debug_log: Path | None = None
 
 
 def serve(options: Options) -> int:
-    """Serve a data directory until the host goes away. Returns the exit status."""
+    """Serve a data directory until the host goes away. Returns the exit status.
+
+    Raises OSError for a debug log that cannot be opened.
+    """
     busy_timeout_s = options.busy_timeout_ms / 1000
     surroundings = LocalSurroundings(
         options.data_dir,
@@ -60,6 +64,7 @@ def serve(options: Options) -> int:
         version=__version__,
         tools=_tools(memory, options.client_id),
         instructions=INSTRUCTIONS,
+        on_call=_debug_note(options.debug_log),
         resources=_resources(memory, options.client_id),
         prompts=_prompts(memory),
         on_subscribe=lambda: memory.watch(on_change),
@@ -72,6 +77,14 @@ def serve(options: Options) -> int:
             server.resource_updated(uri)
 
     return serve_stdio(server, opening=memory.open, closing=memory.close)
+
+
+def _debug_note(path: Path | None) -> OnCall | None:
+    if path is None:
+        return None
+    from convmem.debug_log import DebugLog
+
+    return DebugLog(path).note
 
 
 def _tools(memory: "Memory", client_id: str | None) -> Iterator[Tool[Any]]:

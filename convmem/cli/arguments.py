@@ -105,6 +105,12 @@ def _add_serve(commands: Commands) -> None:
         help="note in the data directory who reads which fact (%(default)s)",
     )
     serve.add_argument(
+        "--debug-log",
+        type=_directory,
+        metavar="FILE",
+        help="note every call there: when, which tool, how long, how it ended; never what was said",
+    )
+    serve.add_argument(
         "--allow-network-fs",
         action="store_true",
         help="open a store on a network file system, where only you know that no other host does",
