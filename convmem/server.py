@@ -43,6 +43,7 @@ class Options:
     audit: bool = True
     busy_timeout_ms: int = BUSY_TIMEOUT_MS
     debug_log: Path | None = None
+    tools: tuple[str, ...] | None = None
 
 
 def serve(options: Options) -> int:
@@ -62,7 +63,7 @@ def serve(options: Options) -> int:
         name="convmem",
         title="convmem memory",
         version=__version__,
-        tools=_tools(memory, options.client_id),
+        tools=_tools(memory, options.client_id, options.tools),
         instructions=INSTRUCTIONS,
         on_call=_debug_note(options.debug_log),
         resources=_resources(memory, options.client_id),
@@ -87,11 +88,13 @@ def _debug_note(path: Path | None) -> OnCall | None:
     return DebugLog(path).note
 
 
-def _tools(memory: "Memory", client_id: str | None) -> Iterator[Tool[Any]]:
+def _tools(
+    memory: "Memory", client_id: str | None, groups: tuple[str, ...] | None
+) -> Iterator[Tool[Any]]:
     """The tools, declared when a host first asks for them: that takes longer than a greeting."""
-    from convmem.tools import all_tools
+    from convmem.tools import TOOL_GROUPS, all_tools
 
-    yield from all_tools(memory, client_id)
+    yield from all_tools(memory, client_id, TOOL_GROUPS if groups is None else groups)
 
 
 def _resources(memory: "Memory", client_id: str | None) -> Iterator[Resource]:

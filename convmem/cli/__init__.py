@@ -86,6 +86,7 @@ def _serve(options: argparse.Namespace) -> int:
         audit=options.audit == "on",
         busy_timeout_ms=options.busy_timeout,
         debug_log=options.debug_log,
+        tools=options.tools,
     )
     try:
         return serve(chosen)

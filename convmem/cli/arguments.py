@@ -24,7 +24,8 @@ from convmem.limits import (
 )
 from convmem.message import ROLES
 
-# As ``convmem.setup`` has them, which is not imported on the way of a server's start.
+# As ``convmem.tools`` and ``convmem.setup`` have them: a server's start does not wait for those.
+TOOL_GROUPS = ("messages", "facts", "maintenance")
 SETUP_HOSTS = ("claude-desktop", "claude-code", "codex", "cursor", "vscode", "gemini-cli", "zed")
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
@@ -103,6 +104,12 @@ def _add_serve(commands: Commands) -> None:
         choices=("on", "off"),
         default="on",
         help="note in the data directory who reads which fact (%(default)s)",
+    )
+    serve.add_argument(
+        "--tools",
+        type=_tool_groups,
+        metavar="GROUPS",
+        help=f"offer these only, as messages,facts; all there are: {','.join(TOOL_GROUPS)}",
     )
     serve.add_argument(
         "--debug-log",
@@ -312,6 +319,15 @@ def _whole_number(most: int, least: int = 0) -> Callable[[str], int]:
         return int(text)
 
     return whole_number
+
+
+def _tool_groups(text: str) -> tuple[str, ...]:
+    groups = tuple(name.strip() for name in text.split(","))
+    for name in groups:
+        if name not in TOOL_GROUPS:
+            known = ", ".join(TOOL_GROUPS)
+            raise argparse.ArgumentTypeError(f"no group of tools: {name!r} (there are {known})")
+    return groups
 
 
 def _moment(text: str) -> str:

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from convmem.cli import arguments
 from convmem.debug_log import DebugLog
 from convmem.protocol import BlockingClient, RequestFailed
+from convmem.tools import TOOL_GROUPS
 from tests.protocol.requirements import proves
 
 SERVE = [sys.executable, "-m", "convmem", "serve"]
@@ -260,3 +262,17 @@ def test_a_debug_log_that_cannot_be_is_told_at_once(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "cannot be opened" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_host_may_be_offered_some_of_the_tools(tmp_path: Path) -> None:
+    assert arguments.TOOL_GROUPS == TOOL_GROUPS
+    command = [*SERVE, "--data-dir", str(tmp_path), "--tools", "facts, maintenance"]
+    with BlockingClient(command) as client:
+        names = {str(tool["name"]) for tool in client.list_tools()}
+    assert "memory_set" in names
+    assert "rebuild_index" in names
+    assert not any("message" in name for name in names)
+    command = [*SERVE, "--data-dir", str(tmp_path), "--tools", "fact"]
+    done = subprocess.run(command, capture_output=True, timeout=WAIT_S, text=True)
+    assert done.returncode == 2
+    assert "no group of tools: 'fact'" in done.stderr
