@@ -33,7 +33,8 @@ Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 START_HERE = """\
 start here:
   convmem demo                          see it work
-  convmem serve --data-dir DIR          what an MCP host starts; the README names the hosts
+  convmem setup HOST                    give a host a memory: claude-desktop, claude-code, ...
+  convmem import ~/.claude/projects     take in what was said before (--data-dir DIR)
   convmem sessions --data-dir DIR       what a memory holds
   convmem search --data-dir DIR WORDS   find what was said
 Set CONVMEM_DATA_DIR to leave --data-dir out. `convmem COMMAND --help` tells more.
