@@ -18,7 +18,6 @@ import os
 import shutil
 import sqlite3
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -27,10 +26,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
+from bench.lean import LeanClient
 from bench.peers import PACKAGE, install_peer
-from bench.start import INITIALIZE
 from convmem.cli.launch import server_command
 from convmem.limits import PAGE_ITEMS_MAX, REPLY_BYTES_MAX
 from convmem.protocol import Client, ToolResult
@@ -118,6 +117,7 @@ def show_guest_cost() -> None:
     ):
         written = owner.call("write_message", MESSAGE)
         with LeanClient(server_command(Path(folder))) as guest:
+            guest.call("get_system_health", {})  # joined
             window = {"view": "content", "message_id": written["message_id"]}
             for tool, arguments in (("read_messages", window), ("write_message", MESSAGE)):
                 pairs = [
@@ -131,45 +131,6 @@ def show_guest_cost() -> None:
                     f"{tool:14} owner {own_ms:.2f} ms, guest {guests_ms:.2f} ms, "
                     f"a guest adds {guests_ms - own_ms:.2f} ms (medians of {GUEST_CALLS})"
                 )
-
-
-class LeanClient:
-    """A server and the least that a client must do: lines out, lines in, one call at a time."""
-
-    def __init__(self, command: list[str]) -> None:
-        self._server = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
-        )
-        self._ask("initialize", INITIALIZE["params"])
-        self.call("get_system_health", {})  # joined, and warm
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        with self._server as server:
-            assert server.stdin is not None
-            server.stdin.close()
-
-    def call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        answer = self._ask("tools/call", {"name": tool, "arguments": arguments})
-        result: dict[str, Any] = json.loads(answer)["result"]["structuredContent"]
-        return result
-
-    def timed_s(self, tool: str, arguments: dict[str, Any]) -> float:
-        began_s = time.perf_counter()
-        self._ask("tools/call", {"name": tool, "arguments": arguments})
-        return time.perf_counter() - began_s
-
-    def _ask(self, method: str, params: object) -> bytes:
-        asked = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-        assert self._server.stdin is not None
-        assert self._server.stdout is not None
-        self._server.stdin.write(json.dumps(asked).encode() + b"\n")
-        answer = b""
-        while not answer.endswith(b"\n"):
-            answer += self._server.stdout.read(1 << 16)
-        return answer
 
 
 def measure(work: Callable[[Path, Load], Coroutine[Any, Any, Outcome]], load: Load) -> Outcome:

@@ -124,6 +124,9 @@ IMPORT_TOOL_TEXT_BYTES_MAX = 8 << 10
 # Damaged lines that are named; the rest is counted.
 IMPORT_DAMAGE_NAMES_MAX = 20
 
+# Of a debug log, beside as much of the one before it.
+DEBUG_LOG_BYTES_MAX = 16 << 20
+
 # What a person types to be reminded of something.
 TOPIC_BYTES_MAX = 1024
 

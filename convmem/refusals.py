@@ -9,6 +9,7 @@ from convmem.storage import (
     DiskFull,
     FormatTooNew,
     LogError,
+    MissingLog,
     StorageError,
     StoreFailed,
     StoreLocked,
@@ -40,6 +41,9 @@ def refusals() -> Iterator[None]:
             file=error.name,
             offset=error.offset,
         ) from error
+    except MissingLog as error:
+        text = f"{error}; nothing was changed. Put it back, or begin anew in another directory"
+        raise Refusal(Code.STORE_FAILED, text, file=", ".join(error.found)) from error
     except StoreFailed as error:
         raise Refusal(Code.STORE_FAILED, f"{error}; restart the server") from error
     except StorageError as error:

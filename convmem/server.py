@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from convmem import __version__
 from convmem.limits import BUSY_TIMEOUT_MS
-from convmem.protocol import Prompt, Resource, Server, Tool, serve_stdio
+from convmem.protocol import OnCall, Prompt, Resource, Server, Tool, serve_stdio
 from convmem.sharing.shared import SharedMemory
 from convmem.sharing.surroundings import LocalSurroundings
 
@@ -42,10 +42,15 @@ class Options:
     exclusive: bool = False
     audit: bool = True
     busy_timeout_ms: int = BUSY_TIMEOUT_MS
+    debug_log: Path | None = None
+    tools: tuple[str, ...] | None = None
 
 
 def serve(options: Options) -> int:
-    """Serve a data directory until the host goes away. Returns the exit status."""
+    """Serve a data directory until the host goes away. Returns the exit status.
+
+    Raises OSError for a debug log that cannot be opened.
+    """
     busy_timeout_s = options.busy_timeout_ms / 1000
     surroundings = LocalSurroundings(
         options.data_dir,
@@ -58,8 +63,9 @@ def serve(options: Options) -> int:
         name="convmem",
         title="convmem memory",
         version=__version__,
-        tools=_tools(memory, options.client_id),
+        tools=_tools(memory, options.client_id, options.tools),
         instructions=INSTRUCTIONS,
+        on_call=_debug_note(options.debug_log),
         resources=_resources(memory, options.client_id),
         prompts=_prompts(memory),
         on_subscribe=lambda: memory.watch(on_change),
@@ -74,11 +80,21 @@ def serve(options: Options) -> int:
     return serve_stdio(server, opening=memory.open, closing=memory.close)
 
 
-def _tools(memory: "Memory", client_id: str | None) -> Iterator[Tool[Any]]:
-    """The tools, declared when a host first asks for them: that takes longer than a greeting."""
-    from convmem.tools import all_tools
+def _debug_note(path: Path | None) -> OnCall | None:
+    if path is None:
+        return None
+    from convmem.debug_log import DebugLog
 
-    yield from all_tools(memory, client_id)
+    return DebugLog(path).note
+
+
+def _tools(
+    memory: "Memory", client_id: str | None, groups: tuple[str, ...] | None
+) -> Iterator[Tool[Any]]:
+    """The tools, declared when a host first asks for them: that takes longer than a greeting."""
+    from convmem.tools import TOOL_GROUPS, all_tools
+
+    yield from all_tools(memory, client_id, TOOL_GROUPS if groups is None else groups)
 
 
 def _resources(memory: "Memory", client_id: str | None) -> Iterator[Resource]:

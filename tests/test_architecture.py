@@ -82,6 +82,7 @@ LAYERS: dict[str, list[set[str]]] = {
         {"sharing.guest"},
         {"sharing.shared"},
         {"sharing"},
+        {"debug_log"},
         {"api", "server"},
         {"transfer.fields", "transfer.picture"},
         {"transfer.lines"},
@@ -129,7 +130,7 @@ FACADE_USERS = {
         "sharing",
         "transfer",
     },
-    "convmem.protocol": {"api", "tools", "server", "sharing", "reference", "cli"},
+    "convmem.protocol": {"api", "debug_log", "tools", "server", "sharing", "reference", "cli"},
 }
 # What a package names for its users and imports when it is first used, from above.
 NAMED_ON_USE = {"convmem/__init__": {"convmem.api", "convmem.errors"}}
@@ -147,6 +148,7 @@ MAY_DO_IO = {
     "protocol/child",
     "storage/disk",
     "convmem/api",
+    "convmem/debug_log",
     "convmem/engine",
     "convmem/host",
     "convmem/index_thread",

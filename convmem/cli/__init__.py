@@ -78,16 +78,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _serve(options: argparse.Namespace) -> int:
     from convmem.server import Options, serve
 
-    return serve(
-        Options(
-            data_dir=options.data_dir,
-            client_id=options.client_id or _client_id_of_environment(),
-            allow_network=options.allow_network_fs,
-            exclusive=options.exclusive,
-            audit=options.audit == "on",
-            busy_timeout_ms=options.busy_timeout,
-        )
+    chosen = Options(
+        data_dir=options.data_dir,
+        client_id=options.client_id or _client_id_of_environment(),
+        allow_network=options.allow_network_fs,
+        exclusive=options.exclusive,
+        audit=options.audit == "on",
+        busy_timeout_ms=options.busy_timeout,
+        debug_log=options.debug_log,
+        tools=options.tools,
     )
+    try:
+        return serve(chosen)
+    except OSError as error:
+        if options.debug_log is None:
+            raise
+        print(f"convmem: {options.debug_log} cannot be opened: {error.strerror}", file=sys.stderr)
+        return Exit.REFUSED
 
 
 def _print_what_the_console_can() -> None:

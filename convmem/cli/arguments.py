@@ -24,7 +24,8 @@ from convmem.limits import (
 )
 from convmem.message import ROLES
 
-# As ``convmem.setup`` has them, which is not imported on the way of a server's start.
+# As ``convmem.tools`` and ``convmem.setup`` have them: a server's start does not wait for those.
+TOOL_GROUPS = ("messages", "facts", "maintenance")
 SETUP_HOSTS = ("claude-desktop", "claude-code", "codex", "cursor", "vscode", "gemini-cli", "zed")
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
@@ -32,7 +33,8 @@ Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 START_HERE = """\
 start here:
   convmem demo                          see it work
-  convmem serve --data-dir DIR          what an MCP host starts; the README names the hosts
+  convmem setup HOST                    give a host a memory: claude-desktop, claude-code, ...
+  convmem import ~/.claude/projects     take in what was said before (--data-dir DIR)
   convmem sessions --data-dir DIR       what a memory holds
   convmem search --data-dir DIR WORDS   find what was said
 Set CONVMEM_DATA_DIR to leave --data-dir out. `convmem COMMAND --help` tells more.
@@ -103,6 +105,18 @@ def _add_serve(commands: Commands) -> None:
         choices=("on", "off"),
         default="on",
         help="note in the data directory who reads which fact (%(default)s)",
+    )
+    serve.add_argument(
+        "--tools",
+        type=_tool_groups,
+        metavar="GROUPS",
+        help=f"offer these only, as messages,facts; all there are: {','.join(TOOL_GROUPS)}",
+    )
+    serve.add_argument(
+        "--debug-log",
+        type=_directory,
+        metavar="FILE",
+        help="note every call there: when, which tool, how long, how it ended; never what was said",
     )
     serve.add_argument(
         "--allow-network-fs",
@@ -306,6 +320,15 @@ def _whole_number(most: int, least: int = 0) -> Callable[[str], int]:
         return int(text)
 
     return whole_number
+
+
+def _tool_groups(text: str) -> tuple[str, ...]:
+    groups = tuple(name.strip() for name in text.split(","))
+    for name in groups:
+        if name not in TOOL_GROUPS:
+            known = ", ".join(TOOL_GROUPS)
+            raise argparse.ArgumentTypeError(f"no group of tools: {name!r} (there are {known})")
+    return groups
 
 
 def _moment(text: str) -> str:

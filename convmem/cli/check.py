@@ -11,10 +11,12 @@ from enum import Enum
 from pathlib import Path
 
 from convmem.cli.exits import Exit
+from convmem.cli.progress import Progress
 from convmem.ledger import environment_of_host
 from convmem.replica import Replica
 from convmem.storage import (
     CutAt,
+    Entry,
     FileReport,
     Finding,
     OsDisk,
@@ -36,8 +38,10 @@ def check(data_dir: Path, as_json: bool) -> int:
     if not data_dir.is_dir():
         print(f"convmem: {data_dir} is not a directory", file=sys.stderr)
         return Exit.REFUSED
+    disk = OsDisk(data_dir)
     try:
-        report = check_store(OsDisk(data_dir), Replica())
+        with Progress() as progress:
+            report = check_store(disk, _Watched(progress, disk.names()))
     except OSError as error:
         print(f"convmem: {error}", file=sys.stderr)
         return Exit.REFUSED
@@ -46,6 +50,19 @@ def check(data_dir: Path, as_json: bool) -> int:
     else:
         _show(report)
     return Exit.DONE if report.finding in _FINE else Exit.DAMAGED
+
+
+class _Watched(Replica):
+    """A state that shows how far it has come in its log."""
+
+    def __init__(self, progress: Progress, sizes: dict[str, int]) -> None:
+        super().__init__()
+        self._progress = progress
+        self._log_bytes = max(sizes.values(), default=0)
+
+    def replay(self, entry: Entry) -> None:
+        super().replay(entry)
+        self._progress.show("checking", entry.frame_offset, self._log_bytes, "bytes")
 
 
 def repair_store(data_dir: Path, cut_at: int | None) -> int:

@@ -27,7 +27,8 @@ def ended(work: Callable[[], None], *, on_invalid: Exit = Exit.USAGE) -> int:
         return Exit.DONE
     except OSError as error:
         _drop_output()
-        print(f"convmem: {error}", file=sys.stderr)
+        where = "" if error.filename is None else f"{error.filename}: "
+        print(f"convmem: {safe_text(where)}{error.strerror or error}", file=sys.stderr)
         return Exit.REFUSED
     return Exit.DONE
 
@@ -36,7 +37,7 @@ def _status(refusal: Refusal) -> Exit:
     match refusal.code:
         case Code.BUSY:
             return Exit.LOCKED
-        case Code.STORE_FAILED if "offset" in refusal.details:
+        case Code.STORE_FAILED if "file" in refusal.details:  # it is that which is wrong
             return Exit.DAMAGED
         case _:
             return Exit.REFUSED

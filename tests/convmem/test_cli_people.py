@@ -420,3 +420,12 @@ def test_columns_are_aligned_by_cells_not_letters() -> None:
     plain = Terminal(columns=None, coloured=False)
     rows = [("日本", "x"), ("abcd", "y"), ("e\u0301", "z")]
     assert [*plain.table(rows, (None, None))] == ["日本  x", "abcd  y", "e\u0301     z"]
+
+
+def test_a_missing_log_is_damage_for_all_commands(data_dir: Path, tmp_path: Path) -> None:
+    for log in data_dir.glob("log-*"):
+        log.unlink()
+    for command in ("check", "sessions", "stats"):
+        done = run(data_dir, command)
+        assert done.returncode == 4, done.stderr
+        assert "log is missing" in done.stdout + done.stderr or "no log" in done.stdout

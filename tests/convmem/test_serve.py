@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 
+from convmem.cli import arguments
+from convmem.debug_log import DebugLog
 from convmem.protocol import BlockingClient, RequestFailed
+from convmem.tools import TOOL_GROUPS
 from tests.protocol.requirements import proves
 
 SERVE = [sys.executable, "-m", "convmem", "serve"]
@@ -213,3 +216,63 @@ def test_the_host_is_greeted_before_anything_heavy_is_imported(tmp_path: Path) -
         "sys.exit(f'imported too early: {heavy}' if heavy else 0)\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=WAIT_S)
+
+
+def test_a_debug_log_tells_of_every_call_and_never_what_was_said(tmp_path: Path) -> None:
+    log = tmp_path / "calls.log"
+    command = [*SERVE, "--data-dir", str(tmp_path / "memory"), "--debug-log", str(log)]
+    with BlockingClient(command) as client:
+        call(client, "write_message", **(MESSAGE | {"content": "SECRET"}))
+        refused(client, "read_messages", view="history", session_id="SECRET too")
+        refused(client, "write_message", session_id="s", role="SECRET role", content="x")
+    told = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [each["tool"] for each in told] == ["write_message", "read_messages", "write_message"]
+    assert [each["outcome"] for each in told] == ["ok", "NOT_FOUND", "InvalidArguments"]
+    assert all(each["ms"] > 0 for each in told)
+    assert "SECRET" not in log.read_text()
+    if os.name == "posix":
+        assert log.stat().st_mode & 0o077 == 0
+
+
+def test_a_debug_log_says_where_the_code_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("convmem.debug_log.DEBUG_LOG_BYTES_MAX", 2000)
+    log = DebugLog(tmp_path / "calls.log")
+    try:
+        json.loads("SECRET")
+    except ValueError as error:
+        for _ in range(10):
+            log.note("tool", 0.001, error)
+    lines = (tmp_path / "calls.log").read_text().splitlines()
+    told = json.loads(lines[-1])
+    assert told["outcome"] == "failed: JSONDecodeError"
+    assert any("decoder.py" in place for place in told["at_code"])
+    assert "SECRET" not in lines[-1]
+    sizes = [path.stat().st_size for path in tmp_path.iterdir()]
+    assert len(sizes) == 2
+    assert max(sizes) <= 2000
+
+
+def test_a_debug_log_that_cannot_be_is_told_at_once(tmp_path: Path) -> None:
+    command = [*SERVE, "--data-dir", str(tmp_path), "--debug-log", str(tmp_path / "no" / "log")]
+    done = subprocess.run(
+        command, capture_output=True, timeout=WAIT_S, stdin=subprocess.DEVNULL, text=True
+    )
+    assert done.returncode == 1
+    assert "cannot be opened" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_host_may_be_offered_some_of_the_tools(tmp_path: Path) -> None:
+    assert arguments.TOOL_GROUPS == TOOL_GROUPS
+    command = [*SERVE, "--data-dir", str(tmp_path), "--tools", "facts, maintenance"]
+    with BlockingClient(command) as client:
+        names = {str(tool["name"]) for tool in client.list_tools()}
+    assert "memory_set" in names
+    assert "rebuild_index" in names
+    assert not any("message" in name for name in names)
+    command = [*SERVE, "--data-dir", str(tmp_path), "--tools", "fact"]
+    done = subprocess.run(command, capture_output=True, timeout=WAIT_S, text=True)
+    assert done.returncode == 2
+    assert "no group of tools: 'fact'" in done.stderr

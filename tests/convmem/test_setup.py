@@ -37,14 +37,15 @@ def written(draw: st.DrawFn, value: Any) -> str:
     """A value as a person may write it: comments anywhere, commas at ends."""
     if isinstance(value, dict):
         members = [
-            draw(between) + json.dumps(name) + draw(between) + ":" + draw(written(each))
+            f"{draw(between)}{json.dumps(name)}{draw(between)}:{draw(written(each))}"
             for name, each in value.items()
         ]
     elif isinstance(value, list):
-        members = [draw(written(each)) + draw(between) for each in value]
+        members = [f"{draw(written(each))}{draw(between)}" for each in value]
     else:
-        return draw(between) + json.dumps(value, ensure_ascii=draw(st.booleans()))
-    comma = "," if members and draw(st.booleans()) else ""
+        return f"{draw(between)}{json.dumps(value)}"
+    has_comma = draw(st.booleans())
+    comma = "," if members and has_comma else ""
     open_, close = "{}" if isinstance(value, dict) else "[]"
     return f"{draw(between)}{open_}{','.join(members)}{comma}{draw(between)}{close}"
 

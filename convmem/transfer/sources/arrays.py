@@ -124,9 +124,9 @@ class _Text:
                 is_cut = end == len(self._buffer) or (
                     self._buffer[end] in ".eE" and end >= len(self._buffer) - _END_CHARS
                 )
-                if is_cut and self._more(1):
-                    continue
-                if end == len(self._buffer):  # something has to follow: the value may be half of it
+                if is_cut:
+                    if self._more(1):
+                        continue
                     raise self.damaged("the end is missing")
                 self._start = end
                 return value
