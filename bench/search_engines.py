@@ -19,7 +19,9 @@ from bench.messages import fill
 from bench.search_corpora import messages, number_of
 from convmem.engine import Engine
 from convmem.limits import REPLY_BYTES_MAX
-from convmem.operations import SearchMessages
+from convmem.operations import SearchMessages, SearchMode
+from convmem.recall import Wanted
+from convmem.semantic import UNIVERSAL, is_installed
 
 Search = Callable[[str, int], list[int]]
 Peer = Callable[[Path, list[str]], AbstractContextManager[Search]]
@@ -28,14 +30,18 @@ _WORD = re.compile(r"\w+")
 
 
 @contextmanager
-def convmem(folder: Path, texts: list[str], sessions: list[str]) -> Iterator[Search]:
-    """This program: its engine over a store of the messages."""
+def convmem(
+    folder: Path, texts: list[str], sessions: list[str], mode: SearchMode = "lexical"
+) -> Iterator[Search]:
+    """This program: its engine over a store of the messages, embedded where the mode needs it."""
     fill(folder, messages(texts, sessions))
     with asyncio.Runner() as runner:
-        engine = runner.run(_opened(folder))
+        engine = runner.run(_opened(folder, Wanted(None if mode == "lexical" else UNIVERSAL)))
+        if mode != "lexical":
+            runner.run(_embedded(engine))
 
         def search(query: str, limit: int) -> list[int]:
-            wanted = SearchMessages(query=query, limit=limit, max_bytes=REPLY_BYTES_MAX)
+            wanted = SearchMessages(query=query, limit=limit, max_bytes=REPLY_BYTES_MAX, mode=mode)
             results: Any = runner.run(engine.query(wanted))["results"]
             return [number_of(item) for item in results]
 
@@ -43,8 +49,15 @@ def convmem(folder: Path, texts: list[str], sessions: list[str]) -> Iterator[Sea
         runner.run(engine.close())
 
 
-async def _opened(folder: Path) -> Engine:
-    return Engine.open(folder)
+async def _opened(folder: Path, recall: Wanted) -> Engine:
+    return Engine.open(folder, recall=recall)
+
+
+async def _embedded(engine: Engine) -> None:
+    """Wait until everything is embedded."""
+    wanted = SearchMessages(query="anything", limit=1, max_bytes=REPLY_BYTES_MAX, mode="semantic")
+    while "embedded" in await engine.query(wanted):
+        await asyncio.sleep(1)
 
 
 @contextmanager
@@ -68,6 +81,17 @@ def _fts5(
 
     yield search
     database.close()
+
+
+OURS: dict[str, SearchMode] = {
+    "convmem": "lexical",
+    **(
+        {"convmem hybrid": "auto", "convmem semantic": "semantic"}
+        if is_installed(UNIVERSAL)
+        else {}
+    ),
+}
+"""This program's ways to search, by the names they go by."""
 
 
 def fts5_porter(folder: Path, texts: list[str]) -> AbstractContextManager[Search]:

@@ -3,10 +3,11 @@
     python -m bench.search_quality [DATA] [--sets NAME...]
 
 DATA holds the corpora (see ``bench.search_corpora``); ``CONVMEM_DATA`` names it as well. Every
-question goes through the engine as a ``search_messages`` call does. Beside it SQLite FTS5 and,
-where installed, tantivy and bm25s on the same texts. Figures are means over the questions, in
-percent: the share of a question's evidence in the first k results (R@k), nDCG of the first 10
-with binary relevance, and the reciprocal rank of the first evidence.
+question goes through the engine as a ``search_messages`` call does: by words, and where
+convmem[semantic] is installed by words and meaning, and by meaning alone. Beside it SQLite
+FTS5 and, where installed, tantivy and bm25s on the same texts. Figures are means over the
+questions, in percent: the share of a question's evidence in the first k results (R@k), nDCG of
+the first 10 with binary relevance, and the reciprocal rank of the first evidence.
 """
 
 import argparse
@@ -19,7 +20,7 @@ from math import log2
 from pathlib import Path
 
 from bench.search_corpora import Corpus, data_folder, read
-from bench.search_engines import Search, convmem, peers
+from bench.search_engines import OURS, Search, convmem, peers
 
 SETS = {
     "locomo": "LoCoMo",
@@ -39,7 +40,7 @@ def main() -> int:
     parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
     parser.add_argument("--ours", action="store_true", help="convmem only")
     options = parser.parse_args()
-    names = ["convmem", *([] if options.ours else peers())]
+    names = [*OURS, *([] if options.ours else peers())]
     print(f"| set | engine | {' | '.join(METRICS)} |")
     print(f"| --- | --- |{' ---: |' * len(METRICS)}")
     for file in options.sets:
@@ -69,8 +70,8 @@ def measure_each(name: str, corpus: Corpus) -> Iterator[tuple[float, ...]]:
 
 def indexed(name: str, folder: Path, corpus: Corpus) -> AbstractContextManager[Search]:
     """An engine over a corpus."""
-    if name == "convmem":
-        return convmem(folder, corpus.texts, corpus.sessions)
+    if name in OURS:
+        return convmem(folder, corpus.texts, corpus.sessions, OURS[name])
     return peers()[name](folder, corpus.texts)
 
 

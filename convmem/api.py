@@ -46,7 +46,9 @@ class Memory:
             target=self._loop.run_forever, name="convmem-api", daemon=True
         )
         self._thread.start()
-        surroundings = LocalSurroundings(data_dir.absolute(), busy_timeout_s=busy_timeout_s)
+        surroundings = LocalSurroundings(
+            data_dir.absolute(), busy_timeout_s=busy_timeout_s, embedder="universal"
+        )
         self._memory = SharedMemory(
             surroundings, exclusive=exclusive, busy_timeout_s=busy_timeout_s
         )

@@ -26,11 +26,13 @@ from convmem.operations import (
     Command,
     JsonObject,
     Query,
+    ReadHealth,
     RebuildIndex,
     SearchFacts,
     SearchMessages,
     WriteCommand,
 )
+from convmem.recall import OFF, Recall, Wanted
 from convmem.storage import BATCH_BYTES_MAX, Record, batch_record_bytes
 from convmem.writer_thread import WriterThread
 
@@ -74,8 +76,14 @@ class _Write:
 class Engine:
     """A memory in this process. One event loop uses it."""
 
-    def __init__(self, ledger: Ledger, busy_timeout_s: float = BUSY_TIMEOUT_MS / 1000) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        busy_timeout_s: float = BUSY_TIMEOUT_MS / 1000,
+        recall: Wanted = OFF,
+    ) -> None:
         self._ledger = ledger
+        self._recall = Recall(ledger, recall)
         self._busy_timeout_s = busy_timeout_s
         self._writer = WriterThread()
         self._waiting: deque[_Waiting] = deque()
@@ -94,9 +102,10 @@ class Engine:
         allow_network: bool = False,
         audit: bool = True,
         busy_timeout_s: float = BUSY_TIMEOUT_MS / 1000,
+        recall: Wanted = OFF,
     ) -> "Engine":
         """Open the store of a directory. Blocks. Raises Refusal."""
-        return cls(Ledger.open(data_dir, allow_network, audit), busy_timeout_s)
+        return cls(Ledger.open(data_dir, allow_network, audit), busy_timeout_s, recall)
 
     def publish(self, endpoint: str) -> None:
         """Let those who find the store in use know how to reach this process. Raises Refusal."""
@@ -119,6 +128,7 @@ class Engine:
         """
         if self._closed:
             raise Refusal(Code.BUSY, "the server is shutting down; nothing was written")
+        self._recall.note_call()
         loop = asyncio.get_running_loop()
         waiting = _Waiting(command, on_progress, loop.create_future())
         self._waiting.append(waiting)
@@ -145,10 +155,15 @@ class Engine:
     async def query(self, query: Query) -> JsonObject:
         """Answer a query from the state as last applied. Raises Refusal."""
         self._refuse_closed()
+        self._recall.note_call()
         if isinstance(query, SearchMessages | SearchFacts):
+            mode = query.mode if isinstance(query, SearchMessages) else "auto"
+            meaning = await self._recall.meaning(query.query, mode)
             await self._index_thread.done_in_time()
             self._refuse_closed()
-        return self._ledger.answer(query)
+            return self._ledger.answer(query, meaning)
+        answer = self._ledger.answer(query)
+        return answer | {"semantic": self._recall.health()} if _is_health(query) else answer
 
     def _refuse_closed(self) -> None:
         if self._closed:
@@ -163,6 +178,7 @@ class Engine:
             if self._snapshot is not None:
                 await self._snapshot
             await self._index_thread.close()
+            await self._recall.close()
             self._begin_snapshot()
             if self._snapshot is not None:
                 await self._snapshot
@@ -178,6 +194,7 @@ class Engine:
                 elif batch := self._next_batch():
                     await self._commit_batch(batch)
                 self._index_thread.start()
+                self._recall.note_change()
                 if self._ledger.snapshot_due and self._snapshot is None:
                     self._begin_snapshot()
         except Exception as error:  # a mistake of ours: but nobody may wait for ever
@@ -222,9 +239,13 @@ class Engine:
             if rebuilt is None:
                 self._ledger.renew_index()
             else:
-                await self._index_thread.interrupt()  # it reads the old log
-                self._ledger.switch(rebuilt)
-                await asyncio.to_thread(self._ledger.retire)
+                await self._recall.stand_still()  # both read the old log
+                try:
+                    await self._index_thread.interrupt()
+                    self._ledger.switch(rebuilt)
+                    await asyncio.to_thread(self._ledger.retire)
+                finally:
+                    self._recall.go_on(rebuilt=True)
                 self._begin_snapshot()
                 if self._snapshot is not None:
                     await self._snapshot
@@ -302,3 +323,7 @@ class Engine:
         except Exception as error:
             waiting.fail(error)
             return None
+
+
+def _is_health(query: Query) -> bool:
+    return isinstance(query, ReadHealth)

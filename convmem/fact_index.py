@@ -12,6 +12,7 @@ import numpy as np
 from convmem.errors import InvalidRecord
 from convmem.records import DeleteFact, Record, SetFact
 from convmem.search import Columns, Document, Found, SearchIndex
+from convmem.semantic import Meaning
 from convmem.state import State
 from convmem.storage import StorageError
 
@@ -66,7 +67,9 @@ class FactIndex:
 
         return work
 
-    def find(self, query: str, prefix: str, limit: int) -> tuple[Found, list[str]]:
+    def find(
+        self, query: str, prefix: str, limit: int, meaning: Meaning
+    ) -> tuple[Found, list[str]]:
         """The best facts whose key begins so, and the key of every row of what was found."""
         rows = len(self._keys)
         allowed = np.ones(rows, bool)
@@ -81,7 +84,13 @@ class FactIndex:
             ids=(np.zeros(rows, np.uint64), numbers.astype(np.uint64)),
         )
         found = self._index.find(
-            query, columns=columns, allowed=allowed, limit=limit, read=self._document
+            query,
+            columns=columns,
+            allowed=allowed,
+            limit=limit,
+            read=self._document,
+            cosines=meaning.of_facts(self._keys),
+            by_words=meaning.by_words,
         )
         return found, self._keys
 

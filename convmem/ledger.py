@@ -48,6 +48,7 @@ from convmem.records import (
 )
 from convmem.refusals import refusals
 from convmem.replica import Replica
+from convmem.semantic import BY_WORDS, Meaning
 from convmem.state import State
 from convmem.storage import Compacted, Disk, Entry, Environment, Origin, OsDisk, Store
 from convmem.storage import Record as LogRecord
@@ -82,7 +83,7 @@ class Ledger:
         allow_network: bool = False,
         audit: bool = False,
     ) -> None:
-        self._disk = disk
+        self.disk = disk
         self._environment = environment
         self._replica = Replica(self._read)
         with refusals():
@@ -151,19 +152,20 @@ class Ledger:
         if self._diverged is not None:
             raise Refusal(Code.STORE_FAILED, self._diverged)
 
-    def answer(self, query: Query) -> JsonObject:
+    def answer(self, query: Query, meaning: Meaning = BY_WORDS) -> JsonObject:
         """Answer a query from the state as last applied. Raises Refusal.
 
-        A search indexes on its way what is not indexed yet; not while ``catch_up`` does.
+        ``meaning`` is that of a search. A search indexes on its way what is not indexed yet; not
+        while ``catch_up`` does.
         """
         with refusals():
             match query:
                 case ReadHealth():
                     return self._health()
                 case SearchMessages():
-                    return self._search(query)
+                    return self._search(query, meaning)
                 case SearchFacts():
-                    return self._noted(query, self._search_facts(query))
+                    return self._noted(query, self._search_facts(query, meaning))
                 case ReadFact():
                     return self._noted(query, views.answer(self.state, query))
                 case ReadFactHistory():
@@ -175,7 +177,7 @@ class Ledger:
     def _health(self) -> JsonObject:
         status = self._store.status()
         failed = status.failed or self._diverged
-        told = health(self.state, self._indexer, status, self._disk.path, failed)
+        told = health(self.state, self._indexer, status, self.disk.path, failed)
         told["audit"] = self._audit.report() if self._is_audited else "off"
         return told | ({"last_error": self.last_error} if self.last_error else {})
 
@@ -186,22 +188,22 @@ class Ledger:
             self._audit.note(who | _what(query, answer))
         return answer
 
-    def _search(self, query: SearchMessages) -> JsonObject:
+    def _search(self, query: SearchMessages, meaning: Meaning) -> JsonObject:
         indexer = self._indexer
         if indexer.is_behind:
             indexer.catch_up()()
         if indexer.failure is not None:
             raise Refusal(Code.STORE_FAILED, indexer.failure)
-        answer = views.search(self.state, indexer.index, query)
+        answer = views.search(self.state, indexer.index, query, meaning)
         return answer | ({"unreadable": indexer.unreadable} if indexer.unreadable else {})
 
-    def _search_facts(self, query: SearchFacts) -> JsonObject:
+    def _search_facts(self, query: SearchFacts, meaning: Meaning) -> JsonObject:
         index = self._replica.fact_index
         if index.backlog:
             index.catch_up()()
         if index.failure is not None:
             raise Refusal(Code.STORE_FAILED, index.failure)
-        return views.search_facts(self.state, index, query)
+        return views.search_facts(self.state, index, query, meaning)
 
     @property
     def is_index_far_behind(self) -> bool:

@@ -61,6 +61,11 @@ FILTERS_BYTES_MAX = 1024
 # take some 40 s, and hosts give a call a minute.
 INDEX_WAIT_S = 50.0
 
+# How long a search waits for its model to be loaded, which takes a second or two; then words do.
+SEMANTIC_LOAD_WAIT_S = 10.0
+# How long it waits for the little that is not embedded yet.
+SEMANTIC_CATCH_UP_WAIT_S = 2.0
+
 # Ids since the last snapshot that are found through a dict. An entry takes some 120 bytes and
 # settling them a sort: this many are 8 MB.
 IDS_UNSETTLED_MAX = 65_536

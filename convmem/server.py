@@ -44,6 +44,8 @@ class Options:
     busy_timeout_ms: int = BUSY_TIMEOUT_MS
     debug_log: Path | None = None
     tools: tuple[str, ...] | None = None
+    embedder: str | None = "universal"
+    preload: bool = False
 
 
 def serve(options: Options) -> int:
@@ -57,6 +59,8 @@ def serve(options: Options) -> int:
         allow_network=options.allow_network,
         audit=options.audit,
         busy_timeout_s=busy_timeout_s,
+        embedder=options.embedder,
+        preload=options.preload,
     )
     memory = SharedMemory(surroundings, exclusive=options.exclusive, busy_timeout_s=busy_timeout_s)
     server = Server(

@@ -44,7 +44,7 @@ from .format import (
     encode_seal,
     frame_bytes,
 )
-from .layout import AUDIT, log_name, snapshot_name
+from .layout import AUDIT, VECTORS, log_name, snapshot_name
 from .limits import BATCH_BYTES_MAX, PAYLOAD_BYTES_MAX
 from .log import Environment
 from .medium import Counters, Disk, File, Lock
@@ -63,6 +63,7 @@ __all__ = [
     "BATCH_BYTES_MAX",
     "CREATION_BYTES",
     "PAYLOAD_BYTES_MAX",
+    "VECTORS",
     "Adopted",
     "Application",
     "Clean",

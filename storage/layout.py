@@ -5,7 +5,7 @@
     snap-00000007-000000012345.cvs      a snapshot of it up to a sequence; disposable
     quarantine/cut-00000007-4096-0.bin  bytes cut from it at an offset; never read again
     quarantine/log-00000007-0.cvl       a copy of it from before a repair; never read again
-    audit/                              the application's own notes, which the store leaves alone
+    audit/ vectors/                     the application's own, which the store leaves alone
 
 Every other name is left alone and reported.
 """
@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 LOCK: Final = "store.lock"
 QUARANTINE: Final = "quarantine"
 AUDIT: Final = "audit"
+VECTORS: Final = "vectors"
 LOG_SUFFIX: Final = ".cvl"
 SNAPSHOT_SUFFIX: Final = ".cvs"
 _LOG = re.compile(r"log-([0-9]{8})\.cvl")
@@ -80,6 +81,6 @@ def parse(names: Iterable[str]) -> Listing:
             snapshots.append(SnapshotName(int(snapshot[1]), int(snapshot[2]), name))
         elif name == QUARANTINE:
             has_quarantine = True
-        elif name not in (LOCK, AUDIT):
+        elif name not in (LOCK, AUDIT, VECTORS):
             strange.append(name)
     return Listing(tuple(generations), tuple(snapshots), has_quarantine, tuple(strange))

@@ -87,6 +87,8 @@ def _serve(options: argparse.Namespace) -> int:
         busy_timeout_ms=options.busy_timeout,
         debug_log=options.debug_log,
         tools=options.tools,
+        embedder=None if options.semantic == "off" else options.embedder,
+        preload=options.preload,
     )
     try:
         return serve(chosen)

@@ -107,6 +107,22 @@ def _add_serve(commands: Commands) -> None:
         help="note in the data directory who reads which fact (%(default)s)",
     )
     serve.add_argument(
+        "--semantic",
+        choices=("auto", "off"),
+        default="auto",
+        help="search by meaning as well, where a model is installed (%(default)s)",
+    )
+    serve.add_argument(
+        "--embedder",
+        type=_embedder,
+        metavar="MODEL",
+        default="universal",
+        help="its model: %(default)s, or sentence-transformers:FOLDER",
+    )
+    serve.add_argument(
+        "--preload", action="store_true", help="load the model at the start, not when needed first"
+    )
+    serve.add_argument(
         "--tools",
         type=_tool_groups,
         metavar="GROUPS",
@@ -329,6 +345,13 @@ def _tool_groups(text: str) -> tuple[str, ...]:
             known = ", ".join(TOOL_GROUPS)
             raise argparse.ArgumentTypeError(f"no group of tools: {name!r} (there are {known})")
     return groups
+
+
+def _embedder(text: str) -> str:
+    if text != "universal" and not text.startswith("sentence-transformers:"):
+        problem = f"no model: {text!r} (there are universal and sentence-transformers:FOLDER)"
+        raise argparse.ArgumentTypeError(problem)
+    return text
 
 
 def _moment(text: str) -> str:

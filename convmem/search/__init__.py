@@ -97,8 +97,13 @@ class SearchIndex:
         allowed: NDArray[np.bool_],
         limit: int,
         read: Callable[[int], Document],
+        cosines: NDArray[np.float32] | None = None,
+        by_words: bool = True,
     ) -> Found:
         """The best of the allowed rows. ``read`` gives the texts of a row, to be sure of it.
+
+        ``cosines`` tell of each row how near it is in meaning, NaN where nobody knows; without
+        ``by_words`` nothing else counts.
 
         Of a query that nothing answers the symbols are left out: quotes around a part of a word,
         say, or the mark of a question.
@@ -107,7 +112,7 @@ class SearchIndex:
         query = parse(text)
         wanted = units(self._index, query)
         scored = score_segments(self._index, wanted)
-        ranking = ranker.rank(query, scored, allowed, limit)
+        ranking = ranker.rank(query, scored, allowed, limit, cosines, by_words)
         if not ranking.hits and query.symbols and query.bare.strip():
             return self.find(query.bare, columns=columns, allowed=allowed, limit=limit, read=read)
         worth = telling_terms(self._index.lexicon, wanted, scored.rarities)

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convmem.search import substrings
+from convmem.search.blending import blended
 from convmem.search.context import Context
 from convmem.search.index import Document, Field, Index
 from convmem.search.neighbours import Neighbours
@@ -45,13 +46,17 @@ class Columns:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A message found. ``holds_query`` is whether it is known to hold the query as a whole."""
+    """A message found. ``holds_query`` is whether it is known to hold the query as a whole.
+
+    ``cosine`` is how near it is in meaning, where that was asked for and is known.
+    """
 
     row: int
     score: float
     fields: dict[Field, float]
     context: float
     holds_query: bool
+    cosine: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +76,29 @@ class Ranker:
     columns: Columns
     read: Callable[[int], Document]
 
-    def rank(self, query: Query, scored: Scored, allowed: NDArray[np.bool_], limit: int) -> Ranking:
+    def rank(
+        self,
+        query: Query,
+        scored: Scored,
+        allowed: NDArray[np.bool_],
+        limit: int,
+        cosines: Scores | None = None,
+        by_words: bool = True,
+    ) -> Ranking:
         """The best of the rows that are allowed. A blank query is held by all of them.
 
         The total counts what may hold the query and was not read, because enough others do.
+        With ``cosines``, one for each row and NaN where there is none, meaning counts as well,
+        or alone without ``by_words``.
         """
-        fields = self._own(scored)
+        fields = self._own(scored) * np.float32(by_words)
         own = fields.sum(axis=0)
-        answers = (own[:-1] > 0) & allowed
-        candidates = self._candidates(query, allowed)
+        answers = own[:-1] > 0
+        if cosines is not None and len(cosines):
+            own[:-1], near = blended(own[:-1], cosines)
+            answers |= near
+        answers &= allowed
+        candidates = self._candidates(query, allowed) if by_words else np.zeros(0, np.intp)
         # Who may hold the query is shown however little it scores, and with its context.
         best_own = 0.0 if len(candidates) else _greatest(own[np.flatnonzero(answers)], limit)
         sessions, content_bytes = self.columns.sessions, self.columns.content_bytes
@@ -103,6 +122,7 @@ class Ranker:
                 fields={Field(n): float(of[row]) for n, of in enumerate(fields) if of[row]},
                 context=added,
                 holds_query=holds_query,
+                cosine=_known(cosines, row),
             )
             for (row, holds_query), added in zip(found, around, strict=True)
         ]
@@ -165,6 +185,10 @@ class Ranker:
         keys = (low[rows], high[rows], columns.timestamps[rows], columns.importance[rows], scores)
         best: Rows = rows[np.lexsort(keys)[::-1][:limit]]
         return best
+
+
+def _known(cosines: Scores | None, row: int) -> float | None:
+    return None if cosines is None or np.isnan(cosines[row]) else float(cosines[row])
 
 
 def _greatest(values: Scores, number: int) -> float:

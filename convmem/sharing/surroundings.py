@@ -61,11 +61,15 @@ class LocalSurroundings:
         allow_network: bool = False,
         audit: bool = True,
         busy_timeout_s: float = BUSY_TIMEOUT_MS / 1000,
+        embedder: str | None = None,
+        preload: bool = False,
     ) -> None:
         self._data_dir = data_dir
         self._allow_network = allow_network
         self._audit = audit
         self._busy_timeout_s = busy_timeout_s
+        self._embedder = embedder
+        self._preload = preload
         self.pid = os.getpid()
         self.now_ms = host.now_ms
         self.random_bytes = host.random_bytes
@@ -91,12 +95,14 @@ class LocalSurroundings:
         except OSError:
             pass  # opening the store says it better
         from convmem.engine import Engine  # numpy and more: for an owner only
+        from convmem.recall import Wanted
 
         return Engine.open(
             data_dir,
             allow_network=self._allow_network,
             audit=self._audit,
             busy_timeout_s=self._busy_timeout_s,
+            recall=Wanted(self._embedder, self._preload),
         )
 
     def _named(self) -> Path:

@@ -6,18 +6,22 @@ from convmem.limits import EXCERPT_BYTES
 from convmem.operations import JsonObject, SearchFacts
 from convmem.pages import Detail, Page
 from convmem.search import Field, Found, Hit
+from convmem.semantic import Meaning
 from convmem.state import State
 from convmem.views.facts import fact_item
+from convmem.views.rows import matched_by
 
 _DECIMALS = 4
 _NAMES = {Field.CONTENT: "value", Field.SUMMARY: "key"}
 
 
-def search_facts(state: State, index: FactIndex, query: SearchFacts) -> JsonObject:
-    """The best facts, from the index of the state, which is up to date."""
-    found, keys = index.find(query.query, query.prefix, query.top_k)
+def search_facts(
+    state: State, index: FactIndex, query: SearchFacts, meaning: Meaning
+) -> JsonObject:
+    """The best facts, from the index of the state, which is up to date, and the meaning."""
+    found, keys = index.find(query.query, query.prefix, query.top_k, meaning)
     page: Page[JsonObject] = Page(query.max_bytes)
-    reply: JsonObject = {"facts": page.items, "total": found.total, "mode": "lexical"}
+    reply: JsonObject = {"facts": page.items, "total": found.total, **meaning.told}
     for place, hit in enumerate(found.hits):
         fact = state.fact(keys[hit.row])
         if fact is not None and not _add(page, fact, found, hit):
@@ -39,6 +43,7 @@ def _add(page: Page[JsonObject], fact: Fact, found: Found, hit: Hit) -> bool:
         "scores": scores,
         "holds_query": hit.holds_query,
         "matched_by": "lexical",
+        **matched_by(hit),
     }
     shown: JsonObject = {"value": cut, "value_offset": offset}
 

@@ -2,7 +2,11 @@
 
 from convmem import cursors, ids
 from convmem.errors import Code, Refusal
+from convmem.operations import JsonObject
+from convmem.search import Hit
 from convmem.state import State
+
+COSINE_DECIMALS = 4
 
 
 def found_row(state: State, message_id: bytes) -> int:
@@ -29,3 +33,11 @@ def anchor_row(state: State, anchor: bytes) -> int:
     if row is None:
         raise cursors.stale()
     return row
+
+
+def matched_by(hit: Hit) -> JsonObject:
+    """Whether it was words or meaning, where both were looked at, and how near it is."""
+    if hit.cosine is None:
+        return {}
+    by = "both" if hit.fields else "semantic"
+    return {"matched_by": by, "cosine": round(hit.cosine, COSINE_DECIMALS)}

@@ -7,7 +7,6 @@ the filters leave out.
 import difflib
 from typing import assert_never
 
-from convmem.errors import Code, Refusal
 from convmem.indexer import document_of
 from convmem.limits import (
     EXCERPT_BYTES,
@@ -19,10 +18,11 @@ from convmem.message import Message
 from convmem.operations import JsonObject, SearchMessages
 from convmem.pages import Detail, Page, json_bytes, message_item
 from convmem.search import Columns, Field, Found, Hit, SearchIndex
+from convmem.semantic import Meaning
 from convmem.state import State
 from convmem.state.filters import passing
 from convmem.state.overview import live_messages
-from convmem.views.rows import neighbour_rows
+from convmem.views.rows import matched_by, neighbour_rows
 
 _FILTERS = (
     "session_id",
@@ -37,17 +37,8 @@ _FILTERS = (
 _DECIMALS = 4
 
 
-def search(state: State, index: SearchIndex, query: SearchMessages) -> JsonObject:
-    """The best messages, from the index of the state, which is up to date.
-
-    Raises Refusal (INVALID_ARGUMENT) for a mode that is not installed.
-    """
-    if query.mode == "semantic":
-        raise Refusal(
-            Code.INVALID_ARGUMENT,
-            "mode 'semantic' is not part of this installation; use 'auto' or 'lexical', which "
-            "find words, parts of words and similar words in every language",
-        )
+def search(state: State, index: SearchIndex, query: SearchMessages, meaning: Meaning) -> JsonObject:
+    """The best messages, from the index of the state, which is up to date, and the meaning."""
     allowed = passing(state.messages, state.sessions, query)
     for tag in query.tags:
         allowed &= index.rows_with_tag(tag)
@@ -57,12 +48,14 @@ def search(state: State, index: SearchIndex, query: SearchMessages) -> JsonObjec
         allowed=allowed,
         limit=query.limit,
         read=lambda row: document_of(row, state.message(row)),
+        cosines=meaning.of_messages(len(state.messages)),
+        by_words=meaning.by_words,
     )
     page: Page[JsonObject] = Page(query.max_bytes)
     reply: JsonObject = {
         "results": page.items,
         "total": found.total,
-        "mode": "lexical",
+        **meaning.told,
         "searched": found.searched,
         "filters": _filters(query),
     }
@@ -133,6 +126,7 @@ def _matched(message: Message, found: Found, hit: Hit) -> JsonObject:
         "scores": {field.label: score for field, score in scores.items()}
         | {"context": round(hit.context, _DECIMALS)},
         "holds_query": hit.holds_query,
+        **matched_by(hit),
         "matched_fields": matched,
         "excerpt": cut,
         "excerpt_field": shown.label,

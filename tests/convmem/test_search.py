@@ -287,7 +287,7 @@ class TestReply:
     @pytest.mark.parametrize(
         ("arguments", "problem"),
         [
-            ({"mode": "semantic"}, "not part of this installation"),
+            ({"mode": "semantic"}, "switched off; use mode 'lexical'"),
             ({"since": 2, "until": 1}, "until: lies before since"),
             ({"since": "yesterday"}, "since: 'yesterday' is neither"),
             ({"until": "2026-03-01T09:00:00"}, "with its offset"),

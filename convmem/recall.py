@@ -1,0 +1,278 @@
+"""Recall by meaning: the model, its vectors, and the thread that makes them while nobody asks.
+
+    off        not wanted, or not installed: searches go by words, and say why
+    loading    the model is being loaded, by whoever needed it first
+    ready      searches go by words and meaning; what is not embedded yet, by words
+
+The thread embeds a few texts at a time, and waits while calls come in: Python runs one thread at
+a time, and a host must not wait for it. It never writes to the store; its file can be deleted.
+"""
+
+import asyncio
+import hashlib
+import re
+import threading
+import time
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convmem.errors import Code, Refusal
+from convmem.ledger import Ledger
+from convmem.limits import SEMANTIC_CATCH_UP_WAIT_S, SEMANTIC_LOAD_WAIT_S
+from convmem.operations import JsonObject, SearchMode
+from convmem.semantic import (
+    BY_WORDS,
+    INSTALL,
+    Embedder,
+    Meaning,
+    Meanings,
+    Unavailable,
+    is_installed,
+    load,
+)
+from convmem.storage import VECTORS
+
+_BATCH_TEXTS = 8
+_CATCH_UP_TEXTS = 256  # waited for by a search: a second, mostly
+_QUIET_S = 0.05  # since the last call, before the thread goes on
+_UNQUIET_S_MAX = 1.0  # however many calls come in
+_IDLE_S = 60.0
+
+# More than a third of a query in such scripts: a model of English alone knows nothing of it.
+_UNSPACED = re.compile("[\u3041-\u30ff\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What was asked for at the start: the model, None for none, and whether to load it at once."""
+
+    embedder: str | None = None
+    preload: bool = False
+
+
+OFF = Wanted()
+
+
+class Recall:
+    """Of one ledger. Used from one event loop."""
+
+    def __init__(self, ledger: Ledger, wanted: Wanted) -> None:
+        self._ledger = ledger
+        self._wanted = wanted
+        self._why_off = _why_off(wanted)
+        self._embedder: Embedder | None = None
+        self._meanings: Meanings | None = None
+        self._loaded = threading.Event()
+        self._is_done = threading.Event()  # nothing was left to embed
+        self._in_a_hurry = False
+        self._has_changed = True  # since it was last surveyed
+        self._model_lock = threading.Lock()
+        self._wake = threading.Event()
+        self._stopping = threading.Event()
+        self._may_work = threading.Lock()  # held by whoever has the thread stand still
+        self._called_s = 0.0
+        self._thread: threading.Thread | None = None
+        self._is_rebuilt = False
+        self._left: list[str | int] = []  # to embed, as last surveyed
+        if wanted.preload:
+            self.start()
+
+    def note_call(self) -> None:
+        """Somebody asks something: let them."""
+        self._called_s = time.monotonic()
+
+    def note_change(self) -> None:
+        """Something was written."""
+        self._has_changed = True
+        self.start()
+
+    def start(self) -> None:
+        """Load the model, if it is not, and embed what there is. Nothing where recall is off."""
+        if self._why_off is None and self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="convmem-recall", daemon=True)
+            self._thread.start()
+        self._wake.set()
+
+    async def meaning(self, text: str, mode: SearchMode) -> Meaning:
+        """What a query means, for a search in that mode.
+
+        Raises Refusal where a search by meaning was asked for and cannot be.
+        """
+        if mode == "lexical":
+            return BY_WORDS
+        self.start()
+        vector: NDArray[np.float32] | None = None
+        why = self._why_off
+        if why is None:
+            why = await self._wait_for_model()
+        if why is None and self._embedder is not None:
+            if self._embedder.only_english and _is_mostly_unspaced(text):
+                why = "the model knows English only"
+            else:
+                try:
+                    vector = await asyncio.to_thread(self._embed_query, text)
+                except Exception as error:  # its text may quote the query
+                    why = f"the model failed ({type(error).__name__})"
+        if vector is None:
+            if mode == "semantic":
+                raise Refusal(Code.INVALID_ARGUMENT, f"mode 'semantic': {why}; use mode 'lexical'")
+            return Meaning(None, {"mode": "lexical", "semantic": why})
+        assert self._meanings is not None
+        covered, total = await self._caught_up()
+        told: JsonObject = {"mode": "hybrid" if mode == "auto" else "semantic"}
+        if covered < total:
+            told["embedded"] = {"done": covered, "of": total}
+        return Meaning(vector, told, self._meanings, by_words=mode == "auto")
+
+    def health(self) -> JsonObject:
+        """For the health report."""
+        if self._why_off is not None:
+            return {"state": "off", "why": self._why_off}
+        if self._meanings is None or self._embedder is None:
+            return {"state": "loading" if self._thread else "not needed yet"}
+        covered, total = self._meanings.covered
+        told: JsonObject = {
+            "state": "ready",
+            "model": self._embedder.name,
+            "embedded": {"done": covered, "of": total},
+            "memory_bytes": self._meanings.memory_bytes(),
+        }
+        return told | ({"failed": self._meanings.failure} if self._meanings.failure else {})
+
+    async def stand_still(self) -> None:
+        """Have the thread read nothing until ``go_on``: the log is about to be replaced."""
+        await asyncio.to_thread(self._may_work.acquire)
+
+    def go_on(self, *, rebuilt: bool) -> None:
+        """Work again; after a rebuild on what there is then, and forget what is gone."""
+        if rebuilt:
+            self._is_rebuilt = self._has_changed = True
+            if self._meanings is not None:
+                self._meanings.leave()
+        self._may_work.release()
+        self._wake.set()
+
+    async def close(self) -> None:
+        """End soon, and keep what was made."""
+        self._stopping.set()
+        self._wake.set()
+        if self._thread is not None:
+            await asyncio.to_thread(self._thread.join, 1.0)  # it may be loading: it is a daemon
+
+    async def _wait_for_model(self) -> str | None:
+        """None once the model is there; else why it is not."""
+        is_there = self._loaded.is_set() or await asyncio.to_thread(
+            self._loaded.wait, SEMANTIC_LOAD_WAIT_S
+        )
+        if not is_there:
+            return "the model is still being loaded"
+        return self._why_off
+
+    async def _caught_up(self) -> tuple[int, int]:
+        """How much is embedded of how much there is, after a moment for what is little.
+
+        Who writes something and looks for it next should find it.
+        """
+        assert self._meanings is not None
+        covered, total = self._meanings.covered
+        left = total - covered
+        if left <= _CATCH_UP_TEXTS and (left or self._has_changed):
+            self._in_a_hurry = True
+            try:
+                self._is_done.clear()
+                self._wake.set()
+                await asyncio.to_thread(self._is_done.wait, SEMANTIC_CATCH_UP_WAIT_S)
+            finally:
+                self._in_a_hurry = False
+            covered, total = self._meanings.covered
+        return covered, total
+
+    def _embed_query(self, text: str) -> NDArray[np.float32]:
+        assert self._embedder is not None
+        with self._model_lock:
+            vector: NDArray[np.float32] = self._embedder.embed([text])[0]
+        return vector
+
+    def _run(self) -> None:
+        try:
+            self._load()
+            while self._why_off is None and not self._stopping.is_set():
+                self._wake.clear()
+                if not self._work():
+                    self._wake.wait(_IDLE_S)
+        except Exception as error:  # a mistake of ours: searches go by words
+            failed = type(error).__name__  # its text may quote what was stored
+            self._why_off = f"given up after a mistake ({failed}); restart the server"
+        finally:
+            self._loaded.set()
+            if self._meanings is not None:
+                self._meanings.close()
+
+    def _load(self) -> None:
+        try:
+            embedder = load(self._wanted.embedder or "")
+        except Unavailable as error:
+            self._why_off = str(error)
+            return
+        name = f"{VECTORS}/{hashlib.sha256(embedder.name.encode()).hexdigest()[:16]}.cvv"
+        meanings = Meanings(self._ledger.disk, name, embedder)
+        meanings.open()
+        with self._may_work:
+            meanings.follow(self._ledger.state)
+        self._embedder, self._meanings = embedder, meanings
+        self._loaded.set()
+
+    def _work(self) -> bool:
+        """Embed some; False when nothing is left."""
+        assert self._embedder is not None
+        assert self._meanings is not None
+        self._let_calls_through()
+        with self._may_work:
+            if self._is_rebuilt:
+                self._is_rebuilt, self._left = False, []
+                self._meanings.follow(self._ledger.state)
+                self._meanings.forget()
+            if not self._left:
+                self._has_changed = False
+                self._left = self._meanings.survey()
+            texts = self._meanings.texts_of(self._left[:_BATCH_TEXTS])
+            del self._left[:_BATCH_TEXTS]
+        if not texts or self._stopping.is_set():
+            self._meanings.save()
+            self._is_done.set()
+            return bool(self._left)
+        parts = [segment for text in texts for segment in text.segments]
+        by_length = sorted(range(len(parts)), key=lambda place: len(parts[place]))
+        embedded = np.zeros((len(parts), self._embedder.dimensions), np.float32)
+        for first in range(0, len(parts), _BATCH_TEXTS):
+            self._let_calls_through()
+            if self._stopping.is_set():
+                return False
+            places = by_length[first : first + _BATCH_TEXTS]
+            with self._model_lock:
+                embedded[places] = self._embedder.embed([parts[place] for place in places])
+        self._meanings.add(texts, embedded)
+        return True
+
+    def _let_calls_through(self) -> None:
+        since_s = time.monotonic()
+        while not self._stopping.is_set() and not self._in_a_hurry:
+            now_s = time.monotonic()
+            if now_s - self._called_s >= _QUIET_S or now_s - since_s >= _UNQUIET_S_MAX:
+                return
+            self._stopping.wait(_QUIET_S / 5)
+
+
+def _why_off(wanted: Wanted) -> str | None:
+    if wanted.embedder is None:
+        return "switched off"
+    if not is_installed(wanted.embedder):
+        return f"not installed: {INSTALL}"
+    return None
+
+
+def _is_mostly_unspaced(text: str) -> bool:
+    letters = [char for char in text if char.isalnum()]
+    return len(_UNSPACED.findall(text)) * 3 > len(letters)
