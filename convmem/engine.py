@@ -33,7 +33,7 @@ from convmem.operations import (
     WriteCommand,
 )
 from convmem.recall import OFF, Recall, Wanted
-from convmem.storage import BATCH_BYTES_MAX, Record, batch_record_bytes
+from convmem.storage import BATCH_BYTES_MAX, Disk, Record, batch_record_bytes
 from convmem.writer_thread import WriterThread
 
 
@@ -97,7 +97,7 @@ class Engine:
     @classmethod
     def open(
         cls,
-        data_dir: Path,
+        place: Path | Disk,
         *,
         allow_network: bool = False,
         audit: bool = True,
@@ -105,7 +105,7 @@ class Engine:
         recall: Wanted = OFF,
     ) -> "Engine":
         """Open the store of a directory. Blocks. Raises Refusal."""
-        return cls(Ledger.open(data_dir, allow_network, audit), busy_timeout_s, recall)
+        return cls(Ledger.open(place, allow_network, audit), busy_timeout_s, recall)
 
     def publish(self, endpoint: str) -> None:
         """Let those who find the store in use know how to reach this process. Raises Refusal."""

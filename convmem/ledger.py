@@ -67,13 +67,13 @@ class Ledger:
     """An open store with its state."""
 
     @classmethod
-    def open(cls, data_dir: Path, allow_network: bool = False, audit: bool = True) -> "Ledger":
-        """Lock, recover and replay the store of a directory. Raises Refusal.
+    def open(cls, place: Path | Disk, allow_network: bool = False, audit: bool = True) -> "Ledger":
+        """Lock, recover and replay the store of a directory or its disk. Raises Refusal.
 
         A network file system is refused unless that is allowed: its locks may not hold.
         ``audit``: reads of facts are noted.
         """
-        disk = OsDisk(data_dir)
+        disk = OsDisk(place) if isinstance(place, Path) else place
         return cls(disk, environment_of_host(), allow_network, audit)
 
     def __init__(

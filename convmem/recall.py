@@ -39,6 +39,7 @@ _CATCH_UP_TEXTS = 256  # waited for by a search: a second, mostly
 _QUIET_S = 0.05  # since the last call, before the thread goes on
 _UNQUIET_S_MAX = 1.0  # however many calls come in
 _IDLE_S = 60.0
+_END_WAIT_S = 0.3
 
 # More than a third of a query in such scripts: a model of English alone knows nothing of it.
 _UNSPACED = re.compile("[\u3041-\u30ff\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff]")
@@ -159,7 +160,7 @@ class Recall:
         self._stopping.set()
         self._wake.set()
         if self._thread is not None:
-            await asyncio.to_thread(self._thread.join, 1.0)  # it may be loading: it is a daemon
+            await asyncio.to_thread(self._thread.join, _END_WAIT_S)  # a daemon: it may be loading
 
     async def _wait_for_model(self) -> str | None:
         """None once the model is there; else why it is not."""

@@ -46,6 +46,7 @@ class OsDisk:
         self._path = Path(path)
         self.path = str(path)
         self.counters: defaultdict[str, Counters] = defaultdict(Counters)
+        self._claimed: Lock | None = None
 
     def hazards(self) -> tuple[Hazard, ...]:
         return hazards_of(self._path)
@@ -59,8 +60,22 @@ class OsDisk:
             path.mkdir(mode=0o700, exist_ok=True)
             _sync_directory(path.parent)
 
+    def claim(self, host: str, since_ms: int) -> None:
+        """Hold the store before it is opened, which takes what is claimed: others then see who
+        has it, and need not load what opening takes. Raises StoreLocked, OSError.
+        """
+        self.make_directory()
+        self._claimed = self.lock(host, since_ms)
+
+    def disclaim(self) -> None:
+        """Let go of a claim that no opening took."""
+        if self._claimed is not None:
+            self._claimed.release()
+            self._claimed = None
+
     def lock(self, host: str, since_ms: int) -> Lock:
-        return _OsLock(self._path / LOCK, Holder(os.getpid(), host, since_ms))
+        claimed, self._claimed = self._claimed, None
+        return claimed or _OsLock(self._path / LOCK, Holder(os.getpid(), host, since_ms))
 
     def refuse_locked(self) -> None:
         _OsLock.probe(self._path / LOCK)

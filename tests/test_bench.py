@@ -1,10 +1,14 @@
 """The measuring programs as a person starts them: what is wrong is said before anything is run."""
 
+import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from bench.__main__ import BENCHES
 
 ROOT = Path(__file__).parents[1]
 MESSAGE = '{"session_id": "s", "role": "user", "content": "text"}\n'
@@ -34,3 +38,40 @@ def test_a_corpus_that_cannot_be_loaded_is_refused(
     )
     assert refused.returncode == 2
     assert told in refused.stderr
+
+
+def test_the_runner_names_every_program_that_measures() -> None:
+    helpers = {
+        "corpora",
+        "engines",
+        "lean",
+        "load",
+        "power_cut",
+        "search_corpora",
+        "search_engines",
+    }
+    programs = {
+        path.stem for path in (ROOT / "bench").glob("*.py") if not path.stem.startswith("_")
+    }
+    assert set(BENCHES) == programs - helpers
+
+
+def test_the_runner_keeps_results_with_where_they_are_from(tmp_path: Path) -> None:
+    results = tmp_path / "results.json"
+    command = [sys.executable, "-m", "bench", "budgets", "search_quality", "--json", str(results)]
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={name: value for name, value in os.environ.items() if name != "CONVMEM_DATA"},
+    )
+    assert done.returncode == 0, done.stdout
+    told = json.loads(results.read_text())
+    first, second = told["results"]
+    assert first["command"] == "python -m bench.budgets"
+    assert any("write: flushes" in line for line in first["output"])
+    assert second["skipped"] == "no data"
+    assert told["taken"]["versions"]["numpy"]

@@ -18,7 +18,7 @@ NEAR_DEVIATIONS = 1.5
 
 # Of fewer messages than this the deviation says little: a cosine is then held against these.
 _FEW = 50
-_FEW_MEAN, _FEW_DEVIATION = 0.15, 0.12
+_FEW_MEAN, _FEW_DEVIATION = 0.05, 0.1
 
 
 def blended(own: Scores, cosines: Scores) -> tuple[Scores, NDArray[np.bool_]]:

@@ -87,23 +87,26 @@ class LocalSurroundings:
         from convmem.in_use import in_use
         from convmem.storage import OsDisk, StoreLocked
 
-        data_dir = self._named()
+        disk = OsDisk(self._named())
         try:
-            OsDisk(data_dir).refuse_locked()
+            disk.claim(host.host_id().hex(), host.now_ms())
         except StoreLocked as locked:
             raise in_use(locked) from locked
         except OSError:
             pass  # opening the store says it better
-        from convmem.engine import Engine  # numpy and more: for an owner only
-        from convmem.recall import Wanted
+        try:
+            from convmem.engine import Engine  # numpy and more: for an owner only
+            from convmem.recall import Wanted
 
-        return Engine.open(
-            data_dir,
-            allow_network=self._allow_network,
-            audit=self._audit,
-            busy_timeout_s=self._busy_timeout_s,
-            recall=Wanted(self._embedder, self._preload),
-        )
+            return Engine.open(
+                disk,
+                allow_network=self._allow_network,
+                audit=self._audit,
+                busy_timeout_s=self._busy_timeout_s,
+                recall=Wanted(self._embedder, self._preload),
+            )
+        finally:
+            disk.disclaim()
 
     def _named(self) -> Path:
         if self._data_dir is None:

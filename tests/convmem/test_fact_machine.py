@@ -157,7 +157,7 @@ class FactMachine(RuleBasedStateMachine):
         )
 
 
-@pytest.mark.parametrize("examples", [40, pytest.param(300, marks=pytest.mark.ci)])
+@pytest.mark.parametrize("examples", [40, pytest.param(200, marks=pytest.mark.ci)])
 def test_the_fact_tools_do_what_a_dictionary_would(examples: int) -> None:
     chosen = settings(max_examples=examples, stateful_step_count=25)
     run_state_machine_as_test(FactMachine, settings=chosen)

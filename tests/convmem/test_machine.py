@@ -388,7 +388,7 @@ def without_snapshots(files: dict[str, bytes]) -> dict[str, bytes]:
     return {name: data for name, data in files.items() if not name.endswith(".cvs")}
 
 
-@pytest.mark.parametrize("examples", [100, pytest.param(600, marks=pytest.mark.ci)])
+@pytest.mark.parametrize("examples", [100, pytest.param(400, marks=pytest.mark.ci)])
 def test_the_tools_do_what_a_dictionary_would(examples: int) -> None:
     chosen = settings(max_examples=examples, stateful_step_count=30)
     run_state_machine_as_test(MemoryMachine, settings=chosen)

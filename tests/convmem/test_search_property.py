@@ -232,7 +232,7 @@ def small_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small_sizes")
-@pytest.mark.parametrize("examples", [40, pytest.param(400, marks=pytest.mark.ci)])
+@pytest.mark.parametrize("examples", [40, pytest.param(250, marks=pytest.mark.ci)])
 def test_searches_find_what_a_scan_finds(examples: int) -> None:
     chosen = settings(max_examples=examples, stateful_step_count=25)
     run_state_machine_as_test(SearchMachine, settings=chosen)

@@ -195,6 +195,25 @@ async def cancelled(task: "asyncio.Future[Any]") -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_of_many_that_start_at_once_one_alone_loads_what_an_owner_takes(tmp_path: Path) -> None:
+    """Nor does one of them see another in the way that only looks."""
+
+    async def test() -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            command = [*server_command(tmp_path), "--busy-timeout", "30000"]
+            starting = (Client.start(command) for _ in range(6))
+            clients = [
+                await stack.enter_async_context(client)
+                for client in await asyncio.gather(*starting)
+            ]
+            await asyncio.gather(*(Host(client).write("text") for client in clients))
+            loaded = ["numpy" in Path(f"/proc/{each.pid}/maps").read_text() for each in clients]
+            assert loaded.count(True) == 1
+
+    run(test())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_a_guest_stays_light(tmp_path: Path) -> None:
     async def test() -> None:
         async with hosts(tmp_path) as (owner, guest):

@@ -110,6 +110,25 @@ def test_the_holder_may_say_how_it_is_reached(disk: Disk) -> None:
     open_store(disk).close()
 
 
+def test_a_claim_holds_until_it_is_opened_or_given_up(tmp_path: Path) -> None:
+    first, second = OsDisk(tmp_path / "new"), OsDisk(tmp_path / "new")
+    first.claim("here", 1)
+    for refuse in (second.refuse_locked, lambda: second.claim("there", 2)):
+        with pytest.raises(StoreLocked) as refused:
+            refuse()
+        assert refused.value.holder is not None
+        assert refused.value.holder.host == "here"
+    first.disclaim()
+    second.claim("there", 2)
+    store = open_store(second)
+    second.disclaim()  # it is the store's now
+    with pytest.raises(StoreLocked):
+        first.claim("here", 1)
+    store.close()
+    first.claim("here", 1)
+    first.disclaim()
+
+
 def test_another_process_says_how_it_is_reached(tmp_path: Path) -> None:
     with other_process(tmp_path) as process:
         text = json.loads((tmp_path / "store.lock").read_text())
