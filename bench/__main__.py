@@ -42,6 +42,7 @@ BENCHES = {
     "messages": Bench("opening, memory, pages, updates, rebuilds"),
     "facts": Bench("facts set and read, beside SQLite"),
     "contention": Bench("many clients, one memory", (), ("--peers",)),
+    "soak": Bench("hours of mixed use", ("--minutes", "0.5"), ("--minutes", "30")),
     "transfer": Bench("export and import", ("--messages", "10000"), ()),
     "peers": Bench("the official memory server", ("--count", "1000"), ()),
     "semantic": Bench("search by meaning", ("--messages", "10000"), ()),

@@ -73,6 +73,7 @@ class Recall:
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._may_work = threading.Lock()  # held by whoever has the thread stand still
+        self._waiting: dict[threading.Event, asyncio.Task[bool]] = {}
         self._called_s = 0.0
         self._thread: threading.Thread | None = None
         self._is_rebuilt = False
@@ -164,12 +165,20 @@ class Recall:
 
     async def _wait_for_model(self) -> str | None:
         """None once the model is there; else why it is not."""
-        is_there = self._loaded.is_set() or await asyncio.to_thread(
-            self._loaded.wait, SEMANTIC_LOAD_WAIT_S
-        )
-        if not is_there:
+        if not await self._waited(self._loaded, SEMANTIC_LOAD_WAIT_S):
             return "the model is still being loaded"
         return self._why_off
+
+    async def _waited(self, event: threading.Event, patience_s: float) -> bool:
+        """Whether the thread did it in time. All who wait for it wait together, in one thread."""
+        if event.is_set():
+            return True
+        waiting = self._waiting.get(event)
+        if waiting is None:
+            waiting = asyncio.create_task(asyncio.to_thread(event.wait, patience_s))
+            self._waiting[event] = waiting
+            waiting.add_done_callback(lambda _: self._waiting.pop(event))
+        return await asyncio.shield(waiting)
 
     async def _caught_up(self) -> tuple[int, int]:
         """How much is embedded of how much there is, after a moment for what is little.
@@ -184,7 +193,7 @@ class Recall:
             try:
                 self._is_done.clear()
                 self._wake.set()
-                await asyncio.to_thread(self._is_done.wait, SEMANTIC_CATCH_UP_WAIT_S)
+                await self._waited(self._is_done, SEMANTIC_CATCH_UP_WAIT_S)
             finally:
                 self._in_a_hurry = False
             covered, total = self._meanings.covered
