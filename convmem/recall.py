@@ -37,7 +37,8 @@ from convmem.storage import VECTORS
 _BATCH_TEXTS = 8
 _CATCH_UP_TEXTS = 256  # waited for by a search: a second, mostly
 _QUIET_S = 0.05  # since the last call, before the thread goes on
-_UNQUIET_S_MAX = 1.0  # however many calls come in
+_UNQUIET_S_MAX = 2.0  # however many calls come in: then for one text
+_LOAD_QUIET_S = 1.0  # before the model is loaded that no search needs yet
 _IDLE_S = 60.0
 _END_WAIT_S = 0.3
 
@@ -67,6 +68,7 @@ class Recall:
         self._meanings: Meanings | None = None
         self._loaded = threading.Event()
         self._is_done = threading.Event()  # nothing was left to embed
+        self._is_needed = threading.Event()  # by a search, or at once
         self._in_a_hurry = False
         self._has_changed = True  # since it was last surveyed
         self._model_lock = threading.Lock()
@@ -79,6 +81,7 @@ class Recall:
         self._is_rebuilt = False
         self._left: list[str | int] = []  # to embed, as last surveyed
         if wanted.preload:
+            self._is_needed.set()
             self.start()
 
     def note_call(self) -> None:
@@ -104,6 +107,7 @@ class Recall:
         """
         if mode == "lexical":
             return BY_WORDS
+        self._is_needed.set()
         self.start()
         vector: NDArray[np.float32] | None = None
         why = self._why_off
@@ -159,6 +163,7 @@ class Recall:
     async def close(self) -> None:
         """End soon, and keep what was made."""
         self._stopping.set()
+        self._is_needed.set()
         self._wake.set()
         if self._thread is not None:
             await asyncio.to_thread(self._thread.join, _END_WAIT_S)  # a daemon: it may be loading
@@ -207,7 +212,9 @@ class Recall:
 
     def _run(self) -> None:
         try:
-            self._load()
+            self._wait_for_need()
+            if not self._stopping.is_set():
+                self._load()
             while self._why_off is None and not self._stopping.is_set():
                 self._wake.clear()
                 if not self._work():
@@ -238,7 +245,6 @@ class Recall:
         """Embed some; False when nothing is left."""
         assert self._embedder is not None
         assert self._meanings is not None
-        self._let_calls_through()
         with self._may_work:
             if self._is_rebuilt:
                 self._is_rebuilt, self._left = False, []
@@ -254,25 +260,36 @@ class Recall:
             self._is_done.set()
             return bool(self._left)
         parts = [segment for text in texts for segment in text.segments]
-        by_length = sorted(range(len(parts)), key=lambda place: len(parts[place]))
+        left = sorted(range(len(parts)), key=lambda place: len(parts[place]))
         embedded = np.zeros((len(parts), self._embedder.dimensions), np.float32)
-        for first in range(0, len(parts), _BATCH_TEXTS):
-            self._let_calls_through()
+        while left:
+            size = _BATCH_TEXTS if self._let_calls_through() else 1
             if self._stopping.is_set():
                 return False
-            places = by_length[first : first + _BATCH_TEXTS]
+            places, left = left[:size], left[size:]
             with self._model_lock:
                 embedded[places] = self._embedder.embed([parts[place] for place in places])
         self._meanings.add(texts, embedded)
         return True
 
-    def _let_calls_through(self) -> None:
+    def _let_calls_through(self) -> bool:
+        """Wait until no call came in for a moment, but not for ever; False then."""
         since_s = time.monotonic()
         while not self._stopping.is_set() and not self._in_a_hurry:
             now_s = time.monotonic()
-            if now_s - self._called_s >= _QUIET_S or now_s - since_s >= _UNQUIET_S_MAX:
-                return
+            if now_s - self._called_s >= _QUIET_S:
+                return True
+            if now_s - since_s >= _UNQUIET_S_MAX:
+                return False
             self._stopping.wait(_QUIET_S / 5)
+        return True
+
+    def _wait_for_need(self) -> None:
+        """Wait until a search needs the model, or nobody needs anything else."""
+        while not self._stopping.is_set() and not self._is_needed.is_set():
+            if time.monotonic() - self._called_s >= _LOAD_QUIET_S:
+                return
+            self._is_needed.wait(_LOAD_QUIET_S / 5)
 
 
 def _why_off(wanted: Wanted) -> str | None:
