@@ -34,7 +34,6 @@ from convmem.storage import Disk, File, StorageError
 
 _KEY_BYTES = 16
 _SAVED_ROWS = 256  # gathered to a block
-_TEXT_SEGMENTS_MAX = 64  # of one text: some 20,000 characters
 _NOBODY = -1
 
 Cosines = NDArray[np.float32]
@@ -321,7 +320,7 @@ def fact_key(key: str) -> bytes:
 
 
 def _segments_of(text: str) -> tuple[str, ...]:
-    return tuple(segments(text)[:_TEXT_SEGMENTS_MAX])
+    return tuple(segments(text))
 
 
 def _sentences_of(fact: Fact) -> tuple[str, ...]:
@@ -331,7 +330,7 @@ def _sentences_of(fact: Fact) -> tuple[str, ...]:
     """
     *_, last = parts = ["".join(_spaced(part)) for part in fact.key.split("/")]
     said = dict.fromkeys((f"{last} {fact.value}", f"{' '.join(parts)} {fact.value}"))
-    return tuple(segment for text in said for segment in _segments_of(text))[:_TEXT_SEGMENTS_MAX]
+    return tuple(segment for text in said for segment in _segments_of(text))
 
 
 def _spaced(part: str) -> Iterator[str]:
