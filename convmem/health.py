@@ -26,7 +26,7 @@ def health(
     ``failed`` is why it takes no more writes.
     """
     report: JsonObject = {
-        "status": "failed" if failed else "ok",
+        "status": "failed" if failed else "damaged" if indexer.unreadable else "ok",
         "messages": len(state.messages) - state.messages.deleted,
         "deleted": state.messages.deleted,
         "sessions": int(numpy.count_nonzero(live_messages(state.messages, len(state.sessions)))),
@@ -53,11 +53,20 @@ def health(
             "numpy": numpy.__version__,
         },
     }
-    if store.hazards:
-        report["warnings"] = [f"{hazard.kind.value} ({hazard.detail})" for hazard in store.hazards]
+    warnings = [f"{hazard.kind.value} ({hazard.detail})" for hazard in store.hazards]
+    if indexer.unreadable:
+        warnings.append(unreadable_told(indexer.unreadable))
+    if warnings:
+        report["warnings"] = warnings
     if failed:
         report["failed"] = failed
     return report
+
+
+def unreadable_told(count: int) -> str:
+    """What an operator is told of messages whose bodies the log does not give."""
+    messages = "1 message" if count == 1 else f"{count:,} messages"
+    return f"the log is damaged: {messages} cannot be read or searched; `convmem check` says where"
 
 
 def _search(indexer: Indexer) -> JsonObject:

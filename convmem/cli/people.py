@@ -19,6 +19,7 @@ from convmem.cli.ended import ended
 from convmem.cli.progress import Progress
 from convmem.cli.terminal import Style, Terminal, local_time, safe_line, safe_text, terminal_of
 from convmem.errors import Code, Refusal
+from convmem.health import unreadable_told
 from convmem.limits import PAGE_ITEMS_MAX, REPLY_BYTES_MAX, WINDOW_BYTES_MAX
 from convmem.operations import Order
 
@@ -98,7 +99,14 @@ def _search(memory: Memory, options: argparse.Namespace, out: Terminal) -> None:
     )
     if options.json:
         _print_lines([reply])
-        return
+    else:
+        _print_found(out, reply)
+    if unreadable := reply.get("unreadable"):  # an answer, but not the whole one
+        damage = {"file": str(options.data_dir)}
+        raise Refusal(Code.STORE_FAILED, unreadable_told(unreadable), **damage)
+
+
+def _print_found(out: Terminal, reply: Json) -> None:
     for result in reply["results"]:
         field = result["excerpt_field"]
         text = result["excerpt"] if field == "content" else f"({field}) {result['excerpt']}"

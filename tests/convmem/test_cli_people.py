@@ -254,12 +254,29 @@ def test_a_memory_that_is_not_shared_names_its_holder(tmp_path: Path) -> None:
         assert len(refused.stderr.splitlines()) == 1
 
 
-def test_a_damaged_memory_is_told_by_its_status(tmp_path: Path) -> None:
-    fill(tmp_path)
-    (log,) = tmp_path.glob("log-*")
+def damage(data_dir: Path) -> Path:
+    """Flip a bit of a message. The log it is in."""
+    (log,) = data_dir.glob("log-*")
     data = bytearray(log.read_bytes())
     data[data.index(b"Every evening")] ^= 1
     log.write_bytes(data)
+    return log
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_a_search_that_could_not_read_all_says_so(tmp_path: Path, form: tuple[str]) -> None:
+    fill(tmp_path)
+    damage(tmp_path)
+    searched = run(tmp_path, "search", "water tomatoes", *form)
+    assert searched.returncode == 4
+    assert "Water the tomatoes." in searched.stdout
+    assert "1 message cannot be read" in searched.stderr
+    assert "convmem check" in searched.stderr
+
+
+def test_a_damaged_memory_is_told_by_its_status(tmp_path: Path) -> None:
+    fill(tmp_path)
+    log = damage(tmp_path)
     for snapshot in tmp_path.glob("snap-*"):
         snapshot.unlink()
     refused = run(tmp_path, "show", "garden")

@@ -129,12 +129,16 @@ class TestDamage:
                 reply = host.call("search_messages", query="text")
                 assert contents(reply) == ["a readable text", "another text"]
                 assert reply["unreadable"] == told(host)["unreadable"] == 1
+                report = host.call("get_system_health")
+                assert report["status"] == "damaged"
+                assert "1 message cannot be read" in report["warnings"][-1]
                 host.restart()  # it is tried again
             host.call("delete_message", message_id=message_id)
             assert found(host, "text") == ["a readable text"]
         with Host(MemoryDisk(in_log(host.disk.files, b"damagex", b"damaged"))) as host:
             assert found(host, "text") == ["a damaged text", "a readable text"]
             assert told(host)["unreadable"] == 0
+            assert host.call("get_system_health")["status"] == "ok"
 
     def test_a_result_that_cannot_be_read_any_more_is_refused_with_its_place(self) -> None:
         with Host() as host:
