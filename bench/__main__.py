@@ -40,6 +40,7 @@ BENCHES = {
     "wire": Bench("calls over stdio, one at a time and many; starts; searches"),
     "storage": Bench("appends, replay, snapshots", ("--appends", "300"), ()),
     "messages": Bench("opening, memory, pages, updates, rebuilds"),
+    "memory": Bench("memory of a server: started, searched, with a model"),
     "facts": Bench("facts set and read, beside SQLite"),
     "contention": Bench("many clients, one memory", (), ("--peers",)),
     "soak": Bench("hours of mixed use", ("--minutes", "0.5"), ("--minutes", "30")),

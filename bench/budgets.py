@@ -2,10 +2,11 @@
 
     python -m bench.budgets [--renew [--note WHY]]
 
-Prints every figure beside the one in ``bench/baseline.json``. One that is worse by a tenth or
-more fails ``tests/test_baseline.py``. ``--renew`` writes the figures of now down; where one is so
-much worse it takes a ``--note`` that says why, which is kept beside it. Figures that depend on the
-version of Python (modules, calls) are compared on the version they were taken with only.
+Shows every figure beside the one in ``bench/baseline.json``. One that is worse by a tenth or more,
+or that only one of the two has, fails ``tests/test_baseline.py``. ``--renew`` writes the figures of
+now down; where one is so much worse it takes a ``--note`` that says why, which is kept beside it.
+Figures that depend on the version of Python (modules, calls) are compared on the version they were
+taken with only; a renewal on another version takes a note too.
 """
 
 import argparse
@@ -13,12 +14,14 @@ import asyncio
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from math import isfinite
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from bench.messages import messages
+from bench.corpus import messages, question
+from bench.tables import show
 from convmem import ids, operations
 from convmem.codec import encode
 from convmem.commands import Granted
@@ -36,40 +39,90 @@ STORED = 1000
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
+class BaselineDamaged(Exception):
+    """The baseline cannot be compared with, and why."""
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="Compare what is deterministic about cost.")
     parser.add_argument("--renew", action="store_true", help="write the figures of now down")
     parser.add_argument("--note", help="why a figure may be worse")
     options = parser.parse_args()
-    baseline = json.loads(BASELINE.read_text()) if BASELINE.exists() else {"figures": {}}
+    if options.renew and not BASELINE.exists():
+        baseline: dict[str, Any] = {"python": PYTHON, "figures": {}}
+    else:
+        try:
+            baseline = read(BASELINE)
+        except BaselineDamaged as problem:
+            print(f"{BASELINE.name}: {problem}", file=sys.stderr)
+            return 2
     found = figures()
-    for name, value in found.items():
-        print(f"{name:<40}{value:>12,.1f}{baseline['figures'].get(name, float('nan')):>12,.1f}")
+    known = baseline["figures"]
+    show(
+        "budgets.figures",
+        [f"Python {PYTHON}", "now", f"baseline, {baseline['python']}"],
+        [[name, found.get(name), known.get(name)] for name in {**known, **found}],
+    )
     bad = worse(found, baseline)
-    print(*(f"worse by a tenth or more: {name}" for name in bad), sep="\n")
-    if not options.renew:
-        return 1 if bad else 0
-    bad = [name for name in bad if name in baseline["figures"]]  # a new one needs no excuse
-    if bad and not options.note:
-        print("--note WHY is needed to write them down")
+    print(*(f"worse by a tenth or more, new or gone: {name}" for name in bad), sep="\n")
+    if options.renew:
+        return renew(found, baseline, options.note)
+    return 1 if bad else 0
+
+
+def read(path: Path) -> dict[str, Any]:
+    """A baseline. Raises BaselineDamaged."""
+    try:
+        baseline = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as problem:
+        raise BaselineDamaged(f"{problem}; restore it, or write a new one with --renew") from None
+    match baseline:
+        case {"python": str(), "figures": {**known}} if all(map(_is_figure, known.values())):
+            return dict(baseline)
+    raise BaselineDamaged('no {"python", "figures"} of numbers; restore it')
+
+
+def renew(found: dict[str, float], baseline: dict[str, Any], note: str | None) -> int:
+    """Write the figures of now down; the exit status. What gets worse by it takes a note."""
+    bad = [name for name in worse(found, baseline) if name in baseline["figures"]]
+    if baseline["python"] != PYTHON:  # those of another version cannot be compared
+        bad += filter(is_of_python, found)
+    if bad and not note:
+        print("--note WHY is needed to write them down", file=sys.stderr)
         return 2
-    notes = baseline.get("notes", {}) | dict.fromkeys(bad, options.note)
-    renewed = {"python": PYTHON, "figures": found, "notes": notes}
-    BASELINE.write_text(json.dumps(renewed, indent=2) + "\n")
+    notes = baseline.get("notes", {}) | dict.fromkeys(bad, note)
+    kept = {name: why for name, why in notes.items() if name in found}
+    renewed = {"python": PYTHON, "figures": found, "notes": kept}
+    BASELINE.write_text(json.dumps(renewed, indent=2) + "\n", encoding="utf-8")
     return 0
 
 
-def worse(found: dict[str, float], baseline: dict[str, Any]) -> list[str]:
-    """The figures that are worse than those of a baseline by a tenth or more, or missing in it."""
+def worse(found: Mapping[str, float], baseline: Mapping[str, Any]) -> list[str]:
+    """The figures that are worse than those of a baseline by a tenth or more, or in one only."""
     known = baseline["figures"]
     compared = (
-        name for name in found if not is_of_python(name) or baseline.get("python") == PYTHON
+        name
+        for name in {**known, **found}
+        if not is_of_python(name) or baseline.get("python") == PYTHON
     )
     return [
         name
         for name in compared
-        if name not in known or found[name] >= max(known[name] * (1 + WORSE_SHARE), 1e-9) > 0
+        if name not in known or not _is_figure(found.get(name)) or _is_worse(found, known, name)
     ]
+
+
+def _is_worse(found: Mapping[str, float], known: Mapping[str, float], name: str) -> bool:
+    return found[name] > 0 and found[name] >= known[name] * (1 + WORSE_SHARE)
+
+
+def _is_figure(value: object) -> bool:
+    return (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and isfinite(value)
+        and value >= 0
+    )
 
 
 def is_of_python(name: str) -> bool:
@@ -151,9 +204,7 @@ def call_figures() -> dict[str, float]:
     page = operations.ReadHistory(
         session_id="session-7", order="newest_first", limit=5, max_bytes=1 << 16
     )
-    search = SearchMessages(
-        query="who has the changelog", limit=10, max_bytes=1 << 16, mode="auto", tags=()
-    )
+    search = SearchMessages(query=question(0), limit=10, max_bytes=1 << 16, mode="auto", tags=())
 
     def write_one() -> None:
         decided = ledger.decide(write)

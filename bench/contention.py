@@ -15,7 +15,6 @@ import asyncio
 import json
 import multiprocessing
 import os
-import shutil
 import sqlite3
 import statistics
 import sys
@@ -29,7 +28,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.lean import LeanClient
-from bench.peers import PACKAGE, install_peer
+from bench.measuring import percentile
+from bench.peers import PACKAGE, PeerMissing, install_peer
+from bench.tables import Cell, show
 from convmem.cli.launch import server_command
 from convmem.limits import PAGE_ITEMS_MAX, REPLY_BYTES_MAX
 from convmem.protocol import Client, ToolResult
@@ -74,43 +75,63 @@ class Outcome:
     def doubled(self) -> int:
         return sum(count - 1 for count in Counter(self.present).values())
 
-    def row(self) -> str:
-        p50, p99 = (self._quantile(share) * 1000 for share in (0.5, 0.99))
-        return (
-            f"{len(self.acknowledged):6} {len(self.present):8} {self.lost:5} {self.doubled:7} "
-            f"{self.errors:6} {p50:8.2f} {p99:8.2f} {len(self.acknowledged) / self.elapsed_s:9.0f}"
-        )
+    def row(self, what: str, load: Load) -> list[Cell]:
+        took_ms = [1000 * each for each in self.took_s] or [0.0]
+        return [
+            f"{what}, {load}",
+            len(self.acknowledged),
+            len(self.present),
+            self.lost,
+            self.doubled,
+            self.errors,
+            [percentile(took_ms, 0.5), percentile(took_ms, 0.99)],
+            len(self.acknowledged) / self.elapsed_s,
+        ]
 
-    def _quantile(self, share: float) -> float:
-        ordered = sorted(self.took_s)
-        return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0
+
+COLUMNS = [
+    "clients x writes",
+    "acknowledged",
+    "there",
+    "lost",
+    "twice",
+    "errors",
+    "ms p50 / p99",
+    "writes a second",
+]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Write to one memory from several processes.")
     parser.add_argument("--peers", action="store_true", help="with server-memory, from npm")
     with_peers = parser.parse_args().peers
-    show_guest_cost()
-    print(f"{'':10} {'load':>22} acked  present  lost doubled errors   p50 ms   p99 ms  writes/s")
-    sound = True
-    for load in LOADS:
-        ours = measure(convmem, load)
-        show("convmem", load, ours)
-        sound = sound and not (ours.lost or ours.doubled or ours.errors)
-        if load.in_flight == 1:
-            show("sqlite", load, measure(sqlite, load))
-    if with_peers and shutil.which("npm"):
-        with tempfile.TemporaryDirectory(prefix="convmem-contention-") as folder:
+    show("contention.guest", ["ms p50", "owner", "guest", "a guest adds"], guest_costs())
+    ours = {load: measure("convmem", convmem, load) for load in LOADS}
+    one_at_a_time = [load for load in LOADS if load.in_flight == 1]
+    rows = [outcome.row("convmem", load) for load, outcome in ours.items()]
+    rows += [measure("SQLite", sqlite, load).row("SQLite", load) for load in one_at_a_time]
+    if with_peers:
+        rows += peer_rows(one_at_a_time)
+    show("contention.writes", COLUMNS, rows)
+    wrong = any(each.lost or each.doubled or each.errors for each in ours.values())
+    return 1 if wrong else 0
+
+
+def peer_rows(loads: list[Load]) -> list[list[Cell]]:
+    """Those of server-memory, none where it cannot be installed."""
+    with tempfile.TemporaryDirectory(prefix="convmem-contention-") as folder:
+        try:
             program = install_peer(Path(folder))
-            for load in LOADS[:3]:
-                show("server-mem", load, measure(partial(server_memory, program), load))
-    elif with_peers:
-        print(f"{PACKAGE}: npm is not here, not measured")
-    return 0 if sound else 1
+        except PeerMissing as problem:
+            print(f"{PACKAGE}: {problem}, not measured", flush=True)
+            return []
+        work = partial(server_memory, program)
+        return [measure("server-memory", work, load).row("server-memory", load) for load in loads]
 
 
-def show_guest_cost() -> None:
+def guest_costs() -> list[list[Cell]]:
     """One call at a time, of the owner and of a guest in turn, by a client that does little."""
+    rows: list[list[Cell]] = []
     with (
         tempfile.TemporaryDirectory(prefix="convmem-contention-") as folder,
         LeanClient(server_command(Path(folder))) as owner,
@@ -119,7 +140,11 @@ def show_guest_cost() -> None:
         with LeanClient(server_command(Path(folder))) as guest:
             guest.call("get_system_health", {})  # joined
             window = {"view": "content", "message_id": written["message_id"]}
-            for tool, arguments in (("read_messages", window), ("write_message", MESSAGE)):
+            calls: list[tuple[str, dict[str, str]]] = [
+                ("read_messages", window),
+                ("write_message", MESSAGE),
+            ]
+            for tool, arguments in calls:
                 pairs = [
                     (owner.timed_s(tool, arguments), guest.timed_s(tool, arguments))
                     for _ in range(GUEST_CALLS)
@@ -127,19 +152,17 @@ def show_guest_cost() -> None:
                 own_ms, guests_ms = (
                     1000 * statistics.median(each) for each in zip(*pairs, strict=True)
                 )
-                print(
-                    f"{tool:14} owner {own_ms:.2f} ms, guest {guests_ms:.2f} ms, "
-                    f"a guest adds {guests_ms - own_ms:.2f} ms (medians of {GUEST_CALLS})"
-                )
+                rows.append([tool, own_ms, guests_ms, guests_ms - own_ms])
+    return rows
 
 
-def measure(work: Callable[[Path, Load], Coroutine[Any, Any, Outcome]], load: Load) -> Outcome:
+def measure(
+    what: str, work: Callable[[Path, Load], Coroutine[Any, Any, Outcome]], load: Load
+) -> Outcome:
+    """What became of a load."""
+    print(f"{what}, {load}", flush=True)
     with tempfile.TemporaryDirectory(prefix="convmem-contention-") as folder:
         return asyncio.run(work(Path(folder), load))
-
-
-def show(what: str, load: Load, outcome: Outcome) -> None:
-    print(f"{what:10} {load!s:>22} {outcome.row()}", flush=True)
 
 
 async def convmem(folder: Path, load: Load) -> Outcome:
@@ -153,7 +176,9 @@ async def convmem(folder: Path, load: Load) -> Outcome:
     for client in clients:  # joined, and warm
         await client.call_tool("get_system_health", {})
     outcome = await written(clients, load, write)
-    outcome.present = [name async for name in everything(clients[-1])]
+    outcome.present = [
+        message["content"].removesuffix(TEXT) async for message in everything(clients[-1])
+    ]
     await asyncio.gather(*(client.close() for client in clients))
     return outcome
 
@@ -205,14 +230,17 @@ async def written(
     return outcome
 
 
-async def everything(client: Client) -> AsyncIterator[str]:
-    """The names of all messages."""
+async def everything(client: Client) -> AsyncIterator[dict[str, Any]]:
+    """All messages of the session."""
     asked: dict[str, object] = {"view": "history", "session_id": "s", "limit": PAGE_ITEMS_MAX}
     asked["max_bytes"] = REPLY_BYTES_MAX
     while True:
-        page = json.loads((await client.call_tool("read_messages", asked)).text)
+        result = await client.call_tool("read_messages", asked)
+        if result.is_error:
+            sys.exit(f"read_messages: {result.text}")
+        page = json.loads(result.text)
         for message in page["messages"]:
-            yield message["content"].removesuffix(TEXT)
+            yield message
         if "next_cursor" not in page:
             return
         asked["cursor"] = page["next_cursor"]

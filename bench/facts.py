@@ -20,6 +20,7 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
+from bench.tables import Cell, show
 from convmem.engine import Engine
 from convmem.limits import FACTS_FOUND_DEFAULT, REPLY_BYTES_DEFAULT
 from convmem.operations import ReadFact, SearchFacts, SetFact
@@ -35,11 +36,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Set and read facts.")
     parser.add_argument("--full", action="store_true", help="100,000 facts as well")
     counts = [200, 10_000, *([100_000] if parser.parse_args().full else [])]
-    print("milliseconds    facts     raw append   set    sqlite set    get   sqlite get   search")
+    rows: list[list[Cell]] = []
     for count in counts:
         with tempfile.TemporaryDirectory(prefix="convmem-facts-") as folder:
-            row = asyncio.run(measured(Path(folder), count))
-        print(f"{count:21,} " + "".join(f"{took * 1000:11.3f}" for took in row), flush=True)
+            took_s = asyncio.run(measured(Path(folder), count))
+        rows.append([count, *(1000 * each for each in took_s)])
+    columns = ["raw append", "set", "SQLite set", "get", "SQLite get", "search"]
+    show("facts.times", ["facts; medians in ms", *columns], rows)
     return 0
 
 

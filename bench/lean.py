@@ -6,6 +6,7 @@
 import json
 import subprocess
 import time
+from collections.abc import Mapping
 from typing import Any, Self
 
 from bench.start import INITIALIZE
@@ -34,19 +35,19 @@ class LeanClient:
     def pid(self) -> int:
         return self._server.pid
 
-    def call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    def call(self, tool: str, arguments: Mapping[str, object]) -> dict[str, Any]:
         """The answer of one call."""
         answer = self.ask("tools/call", {"name": tool, "arguments": arguments})
         result: dict[str, Any] = json.loads(answer)["result"]["structuredContent"]
         return result
 
-    def timed_s(self, tool: str, arguments: dict[str, Any]) -> float:
+    def timed_s(self, tool: str, arguments: Mapping[str, object]) -> float:
         """Seconds of one call."""
         began_s = time.perf_counter()
         self.ask("tools/call", {"name": tool, "arguments": arguments})
         return time.perf_counter() - began_s
 
-    def rate(self, tool: str, arguments: dict[str, Any], count: int, in_flight: int) -> float:
+    def rate(self, tool: str, arguments: Mapping[str, object], count: int, in_flight: int) -> float:
         """Calls a second, so many of them under way all the time."""
         params = {"name": tool, "arguments": arguments}
         began_s = time.perf_counter()

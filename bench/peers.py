@@ -1,10 +1,10 @@
 """The same messages in convmem and in @modelcontextprotocol/server-memory, both over MCP.
 
-    python -m bench.peers [--count N]
+    python -m bench.peers [--count N...]
 
 Both servers are real processes that hold N messages of 300 bytes when they start; every figure
-is the median of single calls through the same client. The peer is installed with npm into a
-temporary folder; without npm there is only our side.
+is the median of single calls through the same client, a search is for one telling word. The peer is
+installed with npm into a temporary folder; without npm there is only our side.
 """
 
 import argparse
@@ -16,53 +16,103 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
-from bench.messages import fill, messages, save_snapshot
+from bench.corpus import START_MS, fill, messages, question, save_snapshot
+from bench.measuring import resident_mb, timed_ms
+from bench.tables import Cell, show
 from convmem.cli.launch import server_command
 from convmem.protocol import BlockingClient
 
 PACKAGE = "@modelcontextprotocol/server-memory"
+INSTALL_TIMEOUT_S = 300
 CALLS = 25
+TEXT = "x" * 300
+ROWS = [
+    "start to the first answer, ms",
+    "write one, ms",
+    "read one, ms",
+    "search for a word, ms",
+    "resident at the start, MB",
+    "resident after the calls, MB",
+]
+
+Figures = list[float | None]
+
+
+class PeerMissing(Exception):
+    """The peer cannot be had here, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """The calls of one server that are compared, each made from a number: tool and arguments."""
+
+    first: tuple[str, dict[str, object]]
+    write: Callable[[int], tuple[str, dict[str, object]]]
+    read: Callable[[int], tuple[str, dict[str, object]]]
+    search: Callable[[int], tuple[str, dict[str, object]]]
+
+
+OURS = Calls(
+    ("read_messages", {"view": "sessions", "limit": 1}),
+    lambda n: ("write_message", {"session_id": "new", "role": "user", "content": f"{n} {TEXT}"}),
+    lambda n: ("read_messages", {"view": "history", "session_id": f"session-{n}", "limit": 1}),
+    lambda n: ("search_messages", {"query": word(n)}),
+)
+THEIRS = Calls(
+    ("open_nodes", {"names": ["none"]}),
+    lambda n: (
+        "create_entities",
+        {"entities": [{"name": f"new {n}", "entityType": "message", "observations": [TEXT]}]},
+    ),
+    lambda n: ("open_nodes", {"names": [str(START_MS + n)]}),
+    lambda n: ("search_nodes", {"query": word(n)}),
+)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Compare with the official memory server.")
-    parser.add_argument("--count", type=int, default=10_000)
-    count = parser.parse_args().count
-    with tempfile.TemporaryDirectory(prefix="convmem-peers-") as folder:
-        print(f"{count} messages of 300 bytes        start ms   write ms    read ms   resident MB")
-        show("convmem", measure_ours(Path(folder, "store"), count))
-        if shutil.which("npm") is None:
-            print(f"{PACKAGE}: npm is not here, not measured")
-            return 0
-        show(PACKAGE, measure_peer(Path(folder), count))
+    parser.add_argument("--count", type=int, nargs="+", default=[10_000])
+    for count in parser.parse_args().count:
+        if count < CALLS:
+            parser.error(f"--count: at least {CALLS} messages are needed")
+        compare(count)
     return 0
 
 
-def measure_ours(store: Path, count: int) -> list[float]:
+def compare(count: int) -> None:
+    """Measure both over so many messages, and show it."""
+    columns = [f"{count:,} messages of 300 bytes", "convmem"]
+    print(columns[0], flush=True)
+    with tempfile.TemporaryDirectory(prefix="convmem-peers-") as folder:
+        figures = [measure_ours(Path(folder, "store"), count)]
+        try:
+            program = install_peer(Path(folder))
+        except PeerMissing as problem:
+            print(f"{PACKAGE}: {problem}, not measured", flush=True)
+        else:
+            figures.append(measure_peer(program, Path(folder), count))
+            columns += ["server-memory", "times"]
+    rows: list[list[Cell]] = [
+        [what, *each, *([each[1] / each[0]] if len(each) > 1 and each[0] and each[1] else [])]
+        for what, *each in zip(ROWS, *figures, strict=True)
+    ]
+    show(f"peers.{count}", columns, rows)
+
+
+def measure_ours(store: Path, count: int) -> Figures:
     fill(store, messages(count))
+    command = [*server_command(store), "--semantic", "off"]
+    with BlockingClient(command) as client:  # indexes, and saves at its end
+        call(client, *OURS.search(0))
     save_snapshot(store)
-    began = time.perf_counter()
-    with BlockingClient(server_command(store)) as client:
-        call(client, "get_system_health")
-        start = time.perf_counter() - began
-        write = median(
-            lambda n: call(
-                client, "write_message", session_id="new", role="user", content=f"{n} " + "x" * 300
-            )
-        )
-        read = median(
-            lambda n: call(
-                client, "read_messages", view="history", session_id=f"session-{n}", limit=1
-            )
-        )
-        return [start, write, read, resident_mb(client)]
+    return measure(command, OURS)
 
 
-def measure_peer(folder: Path, count: int) -> list[float]:
-    program = install_peer(folder)
+def measure_peer(program: list[str], folder: Path, count: int) -> Figures:
     data = folder / "memory.jsonl"
     with data.open("w", encoding="utf-8") as lines:
         for message in messages(count):
@@ -73,63 +123,48 @@ def measure_peer(folder: Path, count: int) -> list[float]:
                 "observations": [message.content],
             }
             lines.write(json.dumps(entity, ensure_ascii=False) + "\n")
-    environment = os.environ | {"MEMORY_FILE_PATH": str(data)}
-    began = time.perf_counter()
-    with BlockingClient(program, env=environment) as client:
-        call(client, "open_nodes", names=["none"])
-        start = time.perf_counter() - began
-        first = next(messages(1)).timestamp
-        write = median(
-            lambda n: call(
-                client,
-                "create_entities",
-                entities=[
-                    {"name": f"new {n}", "entityType": "message", "observations": ["x" * 300]}
-                ],
+    return measure(program, THEIRS, os.environ | {"MEMORY_FILE_PATH": str(data)})
+
+
+def measure(program: list[str], calls: Calls, env: Mapping[str, str] | None = None) -> Figures:
+    """What ``ROWS`` names, of a server over what it holds."""
+    began_s = time.perf_counter()
+    with BlockingClient(program, env=env) as client:
+        call(client, *calls.first)
+        start_ms = 1000 * (time.perf_counter() - began_s)
+        resident = resident_mb(client.pid or 0)
+        took_ms = [
+            statistics.median(
+                timed_ms(lambda: call(client, *made(n)))[1]  # noqa: B023
+                for n in range(CALLS)
             )
-        )
-        read = median(lambda n: call(client, "open_nodes", names=[str(first + n)]))
-        return [start, write, read, resident_mb(client)]
+            for made in (calls.write, calls.read, calls.search)
+        ]
+        return [start_ms, *took_ms, resident, resident_mb(client.pid or 0)]
+
+
+def word(number: int) -> str:
+    """What is searched for: the longest word of a question."""
+    return max(question(number).split(), key=len)
 
 
 def install_peer(folder: Path) -> list[str]:
-    """Install the official memory server there. The command that starts it."""
-    install = ["npm", "install", "--no-audit", "--no-fund", "--silent", "--prefix", str(folder)]
-    subprocess.run([*install, PACKAGE], check=True, timeout=300)
+    """Install the official memory server there: the command that starts it. Raises PeerMissing."""
+    npm = shutil.which("npm")
+    if npm is None:
+        raise PeerMissing("npm is not here")
+    install = [npm, "install", "--no-audit", "--no-fund", "--silent", "--prefix", str(folder)]
+    try:
+        subprocess.run([*install, PACKAGE], check=True, timeout=INSTALL_TIMEOUT_S)
+    except (OSError, subprocess.SubprocessError) as problem:
+        raise PeerMissing(f"npm cannot install it ({type(problem).__name__})") from problem
     return ["node", str(folder / "node_modules" / PACKAGE / "dist" / "index.js")]
 
 
-def call(client: BlockingClient, tool: str, **arguments: object) -> None:
+def call(client: BlockingClient, tool: str, arguments: dict[str, object]) -> None:
     result = client.call_tool(tool, arguments)
     if result.is_error:
         sys.exit(f"{tool}: {result.text}")
-
-
-def median(work: Callable[[int], None]) -> float:
-    """Seconds that one call takes."""
-    took = []
-    for number in range(CALLS):
-        began = time.perf_counter()
-        work(number)
-        took.append(time.perf_counter() - began)
-    return statistics.median(took)
-
-
-def resident_mb(client: BlockingClient) -> float:
-    """Resident memory of the server's process, where the system tells it (Linux)."""
-    try:
-        status = Path(f"/proc/{client.pid}/status").read_text()
-    except OSError:
-        return float("nan")
-    (kilobytes,) = [row.split()[1] for row in status.splitlines() if row.startswith("VmRSS")]
-    return int(kilobytes) / 1024
-
-
-def show(name: str, figures: list[float]) -> None:
-    start, write, read, resident = figures
-    print(
-        f"{name:<38}{start * 1000:>9.0f}{write * 1000:>11.2f}{read * 1000:>11.2f}{resident:>14.0f}"
-    )
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.messages import START_MS
+from bench.corpus import START_MS
 from convmem import ids
 from convmem.message import Message
 

@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
-from bench.messages import fill
+from bench.corpus import fill
 from bench.search_corpora import messages, number_of
 from convmem.engine import Engine
 from convmem.limits import REPLY_BYTES_MAX

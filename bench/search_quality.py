@@ -1,6 +1,6 @@
 """How well search finds what answers a question, beside other engines.
 
-    python -m bench.search_quality [DATA] [--sets NAME...]
+    python -m bench.search_quality [DATA] [--sets NAME...] [--ours]
 
 DATA holds the corpora (see ``bench.search_corpora``); ``CONVMEM_DATA`` names it as well. Every
 question goes through the engine as a ``search_messages`` call does: by words, and where
@@ -21,6 +21,7 @@ from pathlib import Path
 
 from bench.search_corpora import Corpus, data_folder, read
 from bench.search_engines import OURS, Search, convmem, peers
+from bench.tables import Cell, show
 
 SETS = {
     "locomo": "LoCoMo",
@@ -41,14 +42,14 @@ def main() -> int:
     parser.add_argument("--ours", action="store_true", help="convmem only")
     options = parser.parse_args()
     names = [*OURS, *([] if options.ours else peers())]
-    print(f"| set | engine | {' | '.join(METRICS)} |")
-    print(f"| --- | --- |{' ---: |' * len(METRICS)}")
     for file in options.sets:
         corpora = read(options.data, file)
         questions = sum(len(corpus.questions) for corpus in corpora)
+        rows: list[list[Cell]] = []
         for name in names:
-            figures = " | ".join(f"{100 * value:.1f}" for value in measure(name, corpora))
-            print(f"| {SETS[file]} ({questions}) | {name} | {figures} |", flush=True)
+            print(f"{SETS[file]}: {name}", flush=True)
+            rows.append([name, *(100 * value for value in measure(name, corpora))])
+        show(f"search_quality.{file}", [f"{SETS[file]}, {questions:,} questions", *METRICS], rows)
     return 0
 
 

@@ -6,7 +6,7 @@ DATA as for ``bench.search_quality``. The texts of LoCoMo (English) and JaQuAD (
 sixth of their words or a half of their sentence exchanged with others, until there are 10,000
 and 100,000 messages (with --full also 1,000,000 in English), 50 to a session. Queries go
 through the engine as ``search_messages`` calls do, replies of 10 results included, each three
-times, of which the best counts. The first searches are those of a new process.
+times, of which the best counts; and the whole questions over stdio as well.
 """
 
 import argparse
@@ -20,12 +20,17 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bench.messages import START_MS, fill, resident_bytes
+from bench.corpus import START_MS, fill
+from bench.lean import LeanClient
+from bench.measuring import p50_p95, timed_ms
 from bench.search_corpora import data_folder, messages, read
-from bench.search_engines import peers
+from bench.search_engines import Search, peers
+from bench.tables import Cell, show
+from convmem.cli.launch import server_command
 from convmem.engine import Engine
 from convmem.limits import REPLY_BYTES_DEFAULT
 from convmem.operations import SearchMessages
@@ -58,71 +63,96 @@ def main() -> int:
         print(json.dumps(asyncio.run(probe(*options.probe))))
         return 0
     counts = [10_000, 100_000]
-    for count in counts + [1_000_000] * options.full:
-        report("English", options.data, count)
-    for count in counts:
-        report("Japanese", options.data, count)
+    report("English", options.data, counts + [1_000_000] * options.full)
+    report("Japanese", options.data, counts)
     return 0
 
 
-def report(language: str, data: Path, count: int) -> None:
-    """Print all figures for so many messages."""
-    chance = random.Random(count)
-    if language == "English":
-        texts, queries = english(data, count, chance)
-    else:
-        texts, queries = japanese(data, count, chance)
-    text_bytes = sum(len(text.encode()) for text in texts)
-    print(f"\n{count} messages in {language}, {text_bytes / count:.0f} bytes each")
-    for name, value in index_figures(texts, text_bytes).items():
-        print(f"  {name:<44}{value:>9.2f}")
+def report(language: str, data: Path, counts: list[int]) -> None:
+    """Measure and show all that is of one language."""
+    latencies: dict[str, dict[str, list[float]]] = {}
+    indexes: list[list[Cell]] = []
+    for count in counts:
+        print(f"{count:,} messages in {language}", flush=True)
+        make = english if language == "English" else japanese
+        texts, queries = make(data, count, random.Random(count))
+        text_bytes = sum(len(text.encode()) for text in texts)
+        indexes.append([f"convmem {count:,}", *measure_index(texts, text_bytes)])
+        latencies[f"convmem {count:,}"], first_s = measure_ours(texts, queries)
+        indexes[-1] += first_s
+        for name in PEERS[language] if count <= PEER_MESSAGES_MAX else ():
+            if name in peers():
+                figures, latencies[f"{name} {count:,}"] = measure_peer(name, texts, queries)
+                indexes.append([f"{name} {count:,}", *figures, None, None])
+    kinds = dict.fromkeys(kind for took in latencies.values() for kind in took)
+    show(
+        f"search_speed.{language}",
+        [f"{language}; ms p50 / p95", *latencies],
+        [
+            [kind, *(p50_p95(took[kind]) if kind in took else None for took in latencies.values())]
+            for kind in kinds
+        ],
+    )
+    columns = ["texts indexed in, s", "on disk, of the texts", "in memory, of the texts"]
+    first = ["first search, index to be made, s", "first search, index saved, s"]
+    show(f"search_speed.{language}.index", ["index", *columns, *first], indexes)
+
+
+def measure_index(texts: list[str], text_bytes: int) -> list[float]:
+    """Seconds to index the texts, and bytes of the index on disk and here for each of theirs."""
+    index = SearchIndex()
+
+    def make() -> None:
+        for first in range(0, len(texts), CHUNK_TEXTS):
+            here = texts[first : first + CHUNK_TEXTS]
+            index.add([Document(first + row, text) for row, text in enumerate(here)])
+
+    _, took_ms = timed_ms(make)
+    saved = sum(column.nbytes for column in index.save()().values())
+    return [took_ms / 1000, saved / text_bytes, index.memory_bytes() / text_bytes]
+
+
+def measure_ours(
+    texts: list[str], queries: Queries
+) -> tuple[dict[str, list[float]], tuple[float, float]]:
+    """Milliseconds of each query by kind, and seconds to the first answer of a new process:
+    where the index is to be made, and where it was saved.
+    """
     with tempfile.TemporaryDirectory(prefix="convmem-bench-") as folder:
         store, asked = Path(folder, "store"), Path(folder, "queries.json")
-        sessions = [f"session-{number // SESSION_MESSAGES}" for number in range(count)]
+        sessions = [f"session-{number // SESSION_MESSAGES}" for number in range(len(texts))]
         fill(store, messages(texts, sessions))
         asked.write_text(json.dumps(queries))
         first = run_probe(store, asked)
         again = run_probe(store, asked)
-    print(f"  {'open and first search, index to be made':<44}{first['first_s']:>9.2f} s")
-    print(f"  {'open and first search, index saved':<44}{again['first_s']:>9.2f} s")
-    print(f"  {'resident then, above the process':<44}{again['resident_mb']:>9.0f} MB")
-    for kind, took in again["took_ms"].items():
-        show("convmem", kind, took)
-    if count <= PEER_MESSAGES_MAX:
-        for name in PEERS[language]:
-            if name in peers():
-                measure_peer(name, texts, queries)
+        took: dict[str, list[float]] = again["took_ms"]
+        took["question, over stdio"] = over_stdio(store, queries["question"])
+    return took, (first["first_s"], again["first_s"])
 
 
-def index_figures(texts: list[str], text_bytes: int) -> dict[str, float]:
-    """Seconds to index the texts, and bytes of the index for each byte of text."""
-    index = SearchIndex()
-    began = time.perf_counter()
-    for first in range(0, len(texts), CHUNK_TEXTS):
-        here = texts[first : first + CHUNK_TEXTS]
-        index.add([Document(first + row, text) for row, text in enumerate(here)])
-    took = time.perf_counter() - began
-    saved = sum(column.nbytes for column in index.save()().values())
-    return {
-        "index, s": took,
-        "index in memory, x text": index.memory_bytes() / text_bytes,
-        "index on disk, x text": saved / text_bytes,
-        "index on disk, bytes a message": saved / len(texts),
-    }
+def over_stdio(store: Path, queries: list[str]) -> list[float]:
+    """Milliseconds of each query to a server, the best of some times."""
+    with LeanClient([*server_command(store), "--semantic", "off"]) as client:
+        return best_of(
+            [
+                1000 * client.timed_s("search_messages", {"query": query, "limit": RESULTS})
+                for _ in range(REPEATS)
+                for query in queries
+            ]
+        )
 
 
 def run_probe(store: Path, queries: Path) -> dict[str, Any]:
     command = [sys.executable, "-m", "bench.search_speed", "--probe", str(store), str(queries)]
-    shown = subprocess.run(command, check=True, capture_output=True, text=True)
+    shown = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     figures: dict[str, Any] = json.loads(shown.stdout)
     return figures
 
 
 async def probe(store: Path, queries: Path) -> dict[str, Any]:
     """In a process of its own: open, search, and close, which saves the index."""
-    asked: dict[str, list[str]] = json.loads(queries.read_text())
-    base = resident_bytes()
-    began = time.perf_counter()
+    asked: Queries = json.loads(queries.read_text())
+    began_s = time.perf_counter()
     engine = Engine.open(store)
 
     async def search(query: str, **filters: Any) -> None:
@@ -132,13 +162,12 @@ async def probe(store: Path, queries: Path) -> dict[str, Any]:
         await engine.query(wanted)
 
     await search(asked["question"][0])
-    first_s = time.perf_counter() - began
+    first_s = time.perf_counter() - began_s
     took = {kind: await latencies(search, texts) for kind, texts in asked.items()}
     half = START_MS + (await message_count(engine)) // 2
-    took["question, filtered"] = await latencies(search, asked["question"], since=half)
-    resident = resident_bytes() - base
+    took["question, newer half only"] = await latencies(search, asked["question"], since=half)
     await engine.close()
-    return {"first_s": first_s, "resident_mb": resident / 1e6, "took_ms": took}
+    return {"first_s": first_s, "took_ms": took}
 
 
 async def message_count(engine: Engine) -> int:
@@ -153,37 +182,40 @@ async def latencies(search: Callable[..., Any], queries: list[str], **filters: A
     took = []
     for _ in range(REPEATS):
         for query in queries:
-            began = time.perf_counter()
+            began_s = time.perf_counter()
             await search(query, **filters)
-            took.append((time.perf_counter() - began) * 1000)
-    return [min(took[number :: len(queries)]) for number in range(len(queries))]
+            took.append((time.perf_counter() - began_s) * 1000)
+    return best_of(took)
 
 
-def measure_peer(name: str, texts: list[str], queries: dict[str, list[str]]) -> None:
-    """Print the latencies of a peer, of as many queries as some seconds allow."""
+def best_of(took: list[float]) -> list[float]:
+    """Of each query the least, where all queries were asked REPEATS times in turn."""
+    count = len(took) // REPEATS
+    return [min(took[number::count]) for number in range(count)]
+
+
+def measure_peer(
+    name: str, texts: list[str], queries: Queries
+) -> tuple[list[Cell], dict[str, list[float]]]:
+    """The index and the latencies of a peer, of as many queries as some seconds allow."""
+    print(f"  {name}", flush=True)
     with tempfile.TemporaryDirectory(prefix="convmem-bench-") as folder:
-        began = time.perf_counter()
+        began_s = time.perf_counter()
         with peers()[name](Path(folder), texts) as search:
-            made_s = time.perf_counter() - began
+            made_s = time.perf_counter() - began_s
             disk = sum(each.stat().st_size for each in Path(folder).rglob("*") if each.is_file())
             text_bytes = sum(len(text.encode()) for text in texts)
-            print(f"  {name + ': index, s':<44}{made_s:>9.2f}")
-            print(f"  {name + ': on disk, x text':<44}{disk / text_bytes:>9.2f}")
-            for kind, asked in queries.items():
-                took: list[float] = []
-                for query in asked:
-                    began = time.perf_counter()
-                    search(query, RESULTS)
-                    took.append((time.perf_counter() - began) * 1000)
-                    if sum(took) > PEER_S_MAX * 1000:
-                        break
-                show(name, kind, took)
+            took = {kind: peer_latencies(search, asked) for kind, asked in queries.items()}
+    return [made_s, disk / text_bytes, None], took
 
 
-def show(name: str, kind: str, took: list[float]) -> None:
-    ordered = sorted(took)
-    half, most = ordered[len(ordered) // 2], ordered[int(len(ordered) * 0.95)]
-    print(f"  {name + ': ' + kind:<44}{half:>9.2f} ms p50 {most:>9.2f} ms p95", flush=True)
+def peer_latencies(search: Search, queries: list[str]) -> list[float]:
+    took: list[float] = []
+    for query in queries:
+        took.append(timed_ms(partial(search, query, RESULTS))[1])
+        if sum(took) > PEER_S_MAX * 1000:
+            break
+    return took
 
 
 def english(data: Path, count: int, chance: random.Random) -> tuple[list[str], Queries]:

@@ -15,6 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from bench.tables import show
 from convmem.cli.launch import server_command
 
 INITIALIZE = {
@@ -33,13 +34,22 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Time the greeting of a host.")
     parser.add_argument("--rounds", type=int, default=21)
     rounds = parser.parse_args().rounds
+    if rounds < 1:
+        parser.error("--rounds: at least 1 is needed")
     with tempfile.TemporaryDirectory(prefix="convmem-start-") as folder:
         greet_s(Path(folder))  # writes the byte code, makes the store
         pairs = [(greet_s(Path(folder)), floor_s()) for _ in range(rounds)]
+    greetings, floors = zip(*pairs, strict=True)
     ratio = statistics.median(greeting / floor for greeting, floor in pairs)
-    print(f"initialize answered   {statistics.median(g for g, _ in pairs) * 1000:.0f} ms")
-    print(f"import asyncio, json  {statistics.median(f for _, f in pairs) * 1000:.0f} ms")
-    print(f"ratio                 {ratio:.2f}, median of {rounds} pairs")
+    show(
+        "start.greeting",
+        [f"median of {rounds} pairs", "figure"],
+        [
+            ["initialize answered, ms", 1000 * statistics.median(greetings)],
+            ["python -c 'import asyncio, json', ms", 1000 * statistics.median(floors)],
+            ["ratio of each pair", ratio],
+        ],
+    )
     return 0
 
 

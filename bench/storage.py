@@ -22,6 +22,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from bench.measuring import MB, percentile, timed_ms
+from bench.tables import Cell, show
 from convmem.storage import (
     Entry,
     Environment,
@@ -70,17 +72,27 @@ def main() -> int:
     parser.add_argument("--records", type=int, nargs="*", default=[100_000, 1_000_000])
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="convmem-bench-", dir=options.dir) as folder:
-        print(f"{'durable append':<16}{'':>10}{'median us':>12}{'p99 us':>10}{'x raw':>8}")
+        rows: list[list[Cell]] = []
         for label, (size, share) in SIZES.items():
             with ExitStack() as resources:
                 where = Path(folder) / label.replace(" ", "")
                 where.mkdir()
-                _report(
-                    label, measure_appends(where, size, int(options.appends * share), resources)
-                )
-        print()
-        for count in options.records:
-            measure_records(Path(folder) / str(count), count)
+                count = max(1, int(options.appends * share))
+                rows += append_rows(label, measure_appends(where, size, count, resources))
+        show("storage.appends", ["durable append", "us p50 / p99", "times raw"], rows)
+        rows = [[n, *measure_records(Path(folder) / str(n), n)] for n in options.records]
+        show(
+            "storage.records",
+            [
+                f"records of {REPLAYED_BYTES} bytes",
+                "log, MB",
+                "written, ms",
+                "read and copied, ms",
+                "replayed, ms",
+                "opened from a snapshot, ms",
+            ],
+            rows,
+        )
     return 0
 
 
@@ -110,12 +122,16 @@ def measure_appends(
     return taken
 
 
-def _report(label: str, taken: dict[str, list[float]]) -> None:
+def append_rows(label: str, taken: dict[str, list[float]]) -> list[list[Cell]]:
     raw = statistics.median(taken["raw"])
-    for name, times in taken.items():
-        median = statistics.median(times)
-        p99 = sorted(times)[int(len(times) * 0.99)]
-        print(f"{label:<16}{name:>10}{median * 1e6:>12.0f}{p99 * 1e6:>10.0f}{median / raw:>8.2f}")
+    return [
+        [
+            f"{label}, {name}",
+            [1e6 * percentile(times, share) for share in (0.5, 0.99)],
+            statistics.median(times) / raw,
+        ]
+        for name, times in taken.items()
+    ]
 
 
 def _raw(folder: Path, resources: ExitStack) -> Append:
@@ -175,14 +191,13 @@ def _records(count: int) -> Iterator[Record]:
         yield Record(1, number.to_bytes(8, "little") * (REPLAYED_BYTES // 8))
 
 
-def measure_records(folder: Path, count: int) -> None:
-    """Write, replay, copy by compaction and open from a snapshot that many records."""
+def measure_records(folder: Path, count: int) -> list[float]:
+    """Megabytes of log; milliseconds to write so many records, copy, replay and restore them."""
     store = _open(folder, Counting())
     places: list[tuple[int, int]] = []
 
-    def compact(records: Iterator[Record]) -> float:
+    def compact(records: Iterator[Record]) -> None:
         places.clear()
-        began = time.perf_counter()
         compacted = store.compact(
             records,
             (count, 0),
@@ -191,41 +206,28 @@ def measure_records(folder: Path, count: int) -> None:
             progress=lambda done: None,
         )
         store.switch(compacted)
-        taken = time.perf_counter() - began
-        store.retire()
-        return taken
 
-    written_s = compact(_records(count))
-    copied_s = compact(map(store.read, *zip(*places, strict=True)))
+    _, written_ms = timed_ms(lambda: compact(_records(count)))
+    store.retire()
+    here = list(places)
+    _, copied_ms = timed_ms(lambda: compact(map(store.read, *zip(*here, strict=True))))
+    store.retire()
     log_bytes = store.status().log_bytes
     store.close()
 
     application = Counting()
-    store, replayed_s = _timed(lambda: _open(folder, application))
+    store, replayed_ms = timed_ms(lambda: _open(folder, application))
     assert application.count == count
     store.write_snapshot(
         store.position(), [Section(1, ROW_BYTES, bytes(count * ROW_BYTES))], (count, 0)
     )
     store.close()
     restored = Counting()
-    store, restored_s = _timed(lambda: _open(folder, restored))
+    store, restored_ms = timed_ms(lambda: _open(folder, restored))
     assert restored.count == count
     store.close()
 
-    print(f"{count} records of {REPLAYED_BYTES} bytes, {log_bytes} bytes of log")
-    for what, taken_s in [
-        ("written to a new log", written_s),
-        ("read, copied to a new log", copied_s),
-        ("replayed at opening", replayed_s),
-        ("opened from a snapshot", restored_s),
-    ]:
-        print(f"  {what:<28}{taken_s * 1e3:>10.1f} ms{count / taken_s:>14.0f} a second")
-
-
-def _timed(call: Callable[[], Store]) -> tuple[Store, float]:
-    began = time.perf_counter()
-    store = call()
-    return store, time.perf_counter() - began
+    return [log_bytes / MB, written_ms, copied_ms, replayed_ms, restored_ms]
 
 
 if __name__ == "__main__":

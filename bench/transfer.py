@@ -14,7 +14,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench.messages import messages
+from bench.corpus import messages
+from bench.measuring import MB
+from bench.tables import Cell, show
 from convmem.records import PutMessage
 from convmem.transfer.lines import Manifest, manifest_line, record_line
 
@@ -29,11 +31,13 @@ def main() -> int:
             print(manifest_line(Manifest(messages=count)), file=file)
             for message in messages(count):
                 print(record_line(PutMessage(message)), file=file)
-        print(f"{count:,} messages, {given.stat().st_size:,} bytes")
+        rows: list[list[Cell]] = []
         store = ["--data-dir", str(Path(folder, "store"))]
         for name, arguments in (("import", [str(given)]), ("export", [str(back)])):
-            took_s, resident_mb = run(["convmem", name, *arguments, *store])
-            print(f"{name}  {took_s:6.1f} s  {resident_mb:5.0f} MB resident at most")
+            rows.append([name, *run(["convmem", name, *arguments, *store])])
+        size_mb = given.stat().st_size / MB
+        columns = [f"{count:,} messages, {size_mb:.0f} MB", "s", "resident at most, MB"]
+        show("transfer.commands", columns, rows)
         if given.read_bytes() != back.read_bytes():
             print("what was exported is not what was imported")
             return 1
@@ -51,7 +55,8 @@ def run(command: list[str]) -> tuple[float, float]:
     began = time.perf_counter()
     done = subprocess.run(arguments, check=True, capture_output=True, text=True)
     took_s = time.perf_counter() - began
-    return took_s, int(done.stderr.split()[-1]) / 1024
+    unit = 1 if sys.platform == "darwin" else 1024
+    return took_s, int(done.stderr.split()[-1]) * unit / MB
 
 
 if __name__ == "__main__":

@@ -3,9 +3,10 @@
     python -m bench.wire [--full]
 
 A write of 300 bytes is timed in turns with the same bytes appended and flushed raw; then 32
-writes under way at a time, a page of 50 messages, and at 10,000 and 100,000 messages (with
---full also 1,000,000) of the seeded corpus: spawn to the answer to ``initialize`` and to the
-first call, a search for words and for a question, resident memory.
+writes under way at a time and a page of 50 messages. Then, at 10,000 and 100,000 messages of the
+seeded corpus (with --full also 1,000,000) and a snapshot: from the start of a server to its answer
+to ``initialize`` and to the first call; a write, a page, a search for a word and for a question.
+The semantic extra is off: ``bench.semantic`` has what it adds.
 """
 
 import argparse
@@ -14,137 +15,138 @@ import random
 import statistics
 import sys
 import tempfile
-import time
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
+from bench.corpus import fill, messages, question, save_snapshot, sentence
 from bench.lean import LeanClient
-from bench.messages import fill, messages, save_snapshot
+from bench.measuring import p50_p95, timed_ms
+from bench.tables import Cell, show
 from convmem.cli.launch import server_command
-from convmem.message import Message
 
 TEXT = "x" * 300
 ROUNDS = 1000
+PAGES = 200
+STARTS = 9
+SEARCHES = 100
 IN_FLIGHT = 32
-WORDS = 20_000
-SEED = 20
+FRAME = bytes(392)  # as long as what the log writes of the message
 MESSAGE = {"session_id": "s", "role": "user", "content": TEXT}
-PAGE = {"view": "history", "session_id": "s", "limit": 50, "max_bytes": 1 << 16}
+PAGE = {"view": "history", "session_id": "session-7", "limit": 50, "max_bytes": 1 << 16}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Time calls over stdio.")
     parser.add_argument("--full", action="store_true", help="1,000,000 messages as well")
-    full = parser.parse_args().full
+    counts = [10_000, 100_000, *([1_000_000] * parser.parse_args().full)]
     show_writes()
-    print("messages   initialize  first call   search words p50/p95   question p50/p95   resident")
-    for count in (10_000, 100_000, *([1_000_000] if full else [])):
-        show_store(count)
+    with_stores = [measure_store(count) for count in counts]
+    show(
+        "wire.starts",
+        ["messages", "initialize, ms", "first call, ms"],
+        [[count, *starts] for count, (starts, _) in zip(counts, with_stores, strict=True)],
+    )
+    show(
+        "wire.calls",
+        [
+            "messages; ms p50 / p95",
+            "write 300 bytes",
+            "page of 50",
+            "search, one word",
+            "search, eight words",
+        ],
+        [[count, *calls] for count, (_, calls) in zip(counts, with_stores, strict=True)],
+    )
     return 0
 
 
 def show_writes() -> None:
-    """A write beside the same bytes appended raw, then many at a time, then a page."""
-    with tempfile.TemporaryDirectory(prefix="convmem-wire-") as folder:
-        raw = os.open(Path(folder, "raw"), os.O_RDWR | os.O_CREAT, 0o600)
-        with LeanClient(server_command(Path(folder, "memory"))) as client:
-            client.call("write_message", MESSAGE)
-            pairs = [
-                (raw_s(raw, n * 392, bytes(392)), client.timed_s("write_message", MESSAGE))
-                for n in range(ROUNDS)
-            ]
-            raw_ms = 1000 * statistics.median(each for each, _ in pairs)
-            write_ms = 1000 * statistics.median(each for _, each in pairs)
-            rate = client.rate("write_message", MESSAGE, 4 * ROUNDS, IN_FLIGHT)
-            page_ms = 1000 * statistics.median(
-                client.timed_s("read_messages", PAGE) for _ in range(200)
-            )
-        os.close(raw)
-    print(f"append and flush 392 bytes raw   {raw_ms:8.3f} ms")
-    print(f"write_message of 300 bytes       {write_ms:8.3f} ms, {write_ms - raw_ms:.3f} ms more")
-    times = rate * write_ms / 1000
-    print(
-        f"{IN_FLIGHT} writes under way           {rate:10.0f} a second, {times:.1f} x one at a time"
+    """A write beside the same bytes appended raw, then many at a time."""
+    with (
+        tempfile.TemporaryDirectory(prefix="convmem-wire-") as folder,
+        raw_file(Path(folder, "raw")) as raw,
+        server(Path(folder, "memory")) as client,
+    ):
+        client.call("write_message", MESSAGE)
+        pairs = [(raw_ms(raw, n), call_ms(client, "write_message", MESSAGE)) for n in range(ROUNDS)]
+        rate = client.rate("write_message", MESSAGE, 4 * ROUNDS, IN_FLIGHT)
+    raws, writes = ([*each] for each in zip(*pairs, strict=True))
+    more_ms = statistics.median(writes) - statistics.median(raws)
+    one_at_a_time = 1000 / statistics.median(writes)
+    show(
+        "wire.writes",
+        ["300 bytes, one client", "figure"],
+        [
+            ["append and fdatasync of the same bytes, ms p50 / p95", p50_p95(raws)],
+            ["write_message, ms p50 / p95", p50_p95(writes)],
+            ["more than raw, ms of p50", more_ms],
+            ["one at a time, a second", one_at_a_time],
+            [f"{IN_FLIGHT} under way, a second", rate],
+            [f"{IN_FLIGHT} under way, times one at a time", rate / one_at_a_time],
+        ],
     )
-    print(f"read_messages, 50 messages       {page_ms:8.3f} ms")
 
 
-def raw_s(fd: int, offset: int, data: bytes) -> float:
-    began_s = time.perf_counter()
-    os.pwrite(fd, data, offset)
-    os.fdatasync(fd)
-    return time.perf_counter() - began_s
+@contextmanager
+def raw_file(path: Path) -> Iterator[int]:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    yield descriptor
+    os.close(descriptor)
 
 
-def show_store(count: int) -> None:
+def raw_ms(descriptor: int, number: int) -> float:
+    def append() -> None:
+        os.pwrite(descriptor, FRAME, number * len(FRAME))
+        os.fdatasync(descriptor)
+
+    return timed_ms(append)[1]
+
+
+def server(store: Path) -> LeanClient:
+    return LeanClient([*server_command(store), "--semantic", "off"])
+
+
+def call_ms(client: LeanClient, tool: str, arguments: Mapping[str, object]) -> float:
+    return 1000 * client.timed_s(tool, arguments)
+
+
+def measure_store(count: int) -> tuple[list[Cell], list[Cell]]:
+    """Medians of starts, and quantiles of calls, in milliseconds, with so many messages there."""
+    print(f"{count:,} messages", flush=True)
     with tempfile.TemporaryDirectory(prefix="convmem-wire-") as folder:
         store = Path(folder, "memory")
-        fill(store, corpus(count))
-        with LeanClient(server_command(store)) as client:  # indexes, and saves at its end
+        fill(store, messages(count))
+        with server(store) as client:  # indexes, and saves at its end
             client.call("search_messages", {"query": "anything"})
         save_snapshot(store)
-        starts = [start_ms(store) for _ in range(5)]
-        greeted_ms, called_ms = (statistics.median(each) for each in zip(*starts, strict=True))
-        queries = random.Random(SEED + 1)
-        with LeanClient(server_command(store)) as client:
-            words = [{"query": word(queries)} for _ in range(100)]
-            questions = [{"query": " ".join(sentence(queries, 8))} for _ in range(100)]
-            told = [
-                quantiles([1000 * client.timed_s("search_messages", each) for each in asked])
-                for asked in (words, questions)
+        starts = [start_ms(store) for _ in range(STARTS)]
+        words = random.Random(count)
+        asked = {
+            "word": [{"query": sentence(words, 1)[0]} for _ in range(SEARCHES)],
+            "question": [{"query": question(n)} for n in range(SEARCHES)],
+        }
+        with server(store) as client:
+            client.call("search_messages", {"query": "anything"})
+            calls = [
+                [call_ms(client, "write_message", MESSAGE) for _ in range(PAGES)],
+                [call_ms(client, "read_messages", PAGE) for _ in range(PAGES)],
+                *(
+                    [call_ms(client, "search_messages", each) for each in queries]
+                    for queries in asked.values()
+                ),
             ]
-            resident = resident_mb(client.pid)
-    print(
-        f"{count:>9,}  {greeted_ms:7.0f} ms  {called_ms:7.0f} ms   {told[0]:>20}   {told[1]:>16}"
-        f"   {resident:6.0f} MB"
-    )
+    return [statistics.median(each) for each in zip(*starts, strict=True)], [*map(p50_p95, calls)]
 
 
 def start_ms(store: Path) -> tuple[float, float]:
     """From the start of a server to its greeting, and to its first answer to a call."""
-    began_s = time.perf_counter()
-    with LeanClient(server_command(store)) as client:
-        greeted_s = time.perf_counter()
-        client.call("read_messages", {"view": "sessions", "limit": 5})
-        called_s = time.perf_counter()
-    return 1000 * (greeted_s - began_s), 1000 * (called_s - began_s)
-
-
-def corpus(count: int) -> Iterator[Message]:
-    """Messages of some 30 words each, drawn by Zipf's law: the same for the same seed."""
-    choices = random.Random(SEED)
-    for message in messages(count):
-        yield replace(message, content=" ".join(sentence(choices, 30)))
-
-
-def sentence(choices: random.Random, length: int) -> list[str]:
-    return [word(choices) for _ in range(length)]
-
-
-def word(choices: random.Random) -> str:
-    """One of the words, the n-th of them as often as 1/n, made of syllables."""
-    rank = int(WORDS ** choices.random())
-    letters = "bdfgklmnprstvz"
-    text = ""
-    while rank:
-        rank, digit = divmod(rank, len(letters) * 5)
-        text += letters[digit // 5] + "aeiou"[digit % 5]
-    return text or "ba"
-
-
-def quantiles(took_ms: list[float]) -> str:
-    ordered = sorted(took_ms)
-    return f"{ordered[len(ordered) // 2]:.1f} / {ordered[int(len(ordered) * 0.95)]:.1f} ms"
-
-
-def resident_mb(pid: int) -> float:
-    """Resident memory of a process, on Linux."""
-    try:
-        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    except OSError:
-        return float("nan")
-    return pages * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
+    client, greeted_ms = timed_ms(lambda: server(store))
+    with client:
+        _, first_ms = timed_ms(
+            lambda: client.call("read_messages", {"view": "sessions", "limit": 5})
+        )
+    return greeted_ms, greeted_ms + first_ms
 
 
 if __name__ == "__main__":
