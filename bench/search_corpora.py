@@ -21,6 +21,8 @@ from bench.corpus import START_MS
 from convmem import ids
 from convmem.message import Message
 
+DATA_VARIABLE = "CONVMEM_DATA"
+
 # Questions that the chat does not answer, meant to mislead: LoCoMo reports them apart.
 _ADVERSARIAL = 5
 
@@ -44,14 +46,14 @@ class Corpus:
 
 def data_folder(parser: argparse.ArgumentParser) -> None:
     """Let a benchmark take the folder of the corpora."""
-    folder = os.environ.get("CONVMEM_DATA")
+    folder = os.environ.get(DATA_VARIABLE)
     parser.add_argument("data", type=Path, nargs="?", default=folder and Path(folder))
 
 
 def read(folder: Path | None, name: str) -> list[Corpus]:
     """The corpora of one file."""
     if folder is None:
-        sys.exit("name the folder of the corpora, or set CONVMEM_DATA")
+        sys.exit(f"name the folder of the corpora, or set {DATA_VARIABLE}")
     with gzip.open(folder / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
         return [_corpus(json.loads(line)) for line in lines]
 

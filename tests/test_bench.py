@@ -1,14 +1,20 @@
 """The measuring programs as a person starts them: what is wrong is said before anything is run."""
 
-import json
+import asyncio
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
+import bench.__main__ as runner
+from bench import results, soak
 from bench.__main__ import BENCHES
+from bench.tables import Cell
+from convmem.cli.launch import server_command
+from convmem.protocol import Client
 
 ROOT = Path(__file__).parents[1]
 MESSAGE = '{"session_id": "s", "role": "user", "content": "text"}\n'
@@ -43,7 +49,7 @@ def test_a_corpus_that_cannot_be_loaded_is_refused(
 def test_the_runner_names_every_program_that_measures() -> None:
     helpers = {
         *("corpus", "lean", "load", "measuring", "power_cut"),
-        *("search_corpora", "search_engines", "tables"),
+        *("page", "plots", "results", "search_corpora", "search_engines", "tables"),
     }
     programs = {
         path.stem for path in (ROOT / "bench").glob("*.py") if not path.stem.startswith("_")
@@ -51,22 +57,117 @@ def test_the_runner_names_every_program_that_measures() -> None:
     assert set(BENCHES) == programs - helpers
 
 
-def test_the_runner_keeps_results_with_where_they_are_from(tmp_path: Path) -> None:
-    results = tmp_path / "results.json"
-    command = [sys.executable, "-m", "bench", "budgets", "search_quality", "--json", str(results)]
-    done = subprocess.run(
+def run_benchmarks(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "bench", *arguments]
+    environment = {name: value for name, value in os.environ.items() if name != "CONVMEM_DATA"}
+    return subprocess.run(
         command,
         cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
-        env={name: value for name, value in os.environ.items() if name != "CONVMEM_DATA"},
+        env=environment,
     )
+
+
+def test_the_runner_keeps_results_with_where_they_are_from(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    path.write_text("{}")
+    earlier: results.Result = {
+        "command": "python -m bench.wire",
+        "status": 0,
+        "seconds": 1.0,
+        "taken": results.taken(),
+        "tables": [{"name": "wire.none", "columns": ["a", "b"], "rows": [["c", [1.5, 2]]]}],
+    }
+    results.write(path, {"wire": earlier})
+    done = run_benchmarks("budgets", "search_quality", "--json", str(path))
     assert done.returncode == 0, done.stdout
-    told = json.loads(results.read_text())
-    first, second = told["results"]
-    assert first["command"] == "python -m bench.budgets"
-    assert any("write: flushes" in line for line in first["output"])
-    assert second["skipped"] == "no data"
-    assert told["taken"]["versions"]["numpy"]
+    assert "search_quality: the corpora are not here" in done.stdout
+    assert "| write: flushes " in done.stdout
+    told = results.read(path)
+    assert told.keys() == {"wire", "budgets"}
+    assert told["wire"] == earlier
+    assert told["budgets"]["command"] == "python -m bench.budgets"
+    (table,) = told["budgets"]["tables"]
+    assert ["write: flushes", 1, 1] in table["rows"]
+    assert told["budgets"]["taken"]["versions"]["numpy"]
+
+
+def test_a_failed_benchmark_fails_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Killed, its status is less than 0, which must not be taken for less than nothing wrong."""
+    (tmp_path / "bench").mkdir()
+    dies = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
+    (tmp_path / "bench" / "budgets.py").write_text(dies)
+    monkeypatch.setattr(runner, "ROOT", tmp_path)
+    monkeypatch.setattr("sys.argv", ["bench", "budgets", "start"])
+    (tmp_path / "bench" / "start.py").write_text("")
+    assert runner.main() == 1
+    assert "budgets failed" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--data", "{}/none"], "no such folder"),
+        (["--json", "{}/none/results.json"], "No such file or directory"),
+        (["--json", "{}/broken.json"], "Expecting value"),
+        (["--json", "{}/other.json"], "no results of benchmarks"),
+        (["none"], "invalid choice"),
+    ],
+)
+def test_what_the_runner_cannot_do_is_said_first(
+    tmp_path: Path, arguments: list[str], told: str
+) -> None:
+    (tmp_path / "broken.json").write_text("broken")
+    (tmp_path / "other.json").write_text('{"budgets": 1}')
+    refused = run_benchmarks("budgets", *(each.format(tmp_path) for each in arguments))
+    assert refused.returncode == 2
+    assert told in refused.stderr
+    assert refused.stdout == ""
+
+
+def test_a_soak_uses_everything_and_finds_it_again(capsys: pytest.CaptureFixture[str]) -> None:
+    """A second of it; what a soak must find wrong is tested below."""
+    with tempfile.TemporaryDirectory(prefix="convmem-") as folder:
+        assert asyncio.run(soak.soak(Path(folder), 1 / 60)) == 0
+    cells = [line.split("|")[1:3] for line in capsys.readouterr().out.splitlines() if "|" in line]
+    rows = {name.strip(): count.strip() for name, count in cells}
+    assert rows["lost"] == "0"
+    assert rows["messages that must be there"] not in ("0", "1")
+
+
+def test_a_soak_finds_what_is_wrong() -> None:
+    async def found_wrong(store: Path) -> list[list[Cell]]:
+        async with await Client.start(server_command(store)) as client:
+            user = soak.User(0, client)
+            for _ in range(3):
+                await user.write()
+            await user.set_fact()
+            first, second, _ = user.messages
+            del user.messages[first]
+            user.messages[second] = "another text", 1
+            user.messages["never written"] = "text", 1
+            user.facts = dict.fromkeys(user.facts, "another value") | {"none": "never set"}
+            return await soak.missing([user])
+
+    with tempfile.TemporaryDirectory(prefix="convmem-") as folder:
+        wrong = asyncio.run(found_wrong(Path(folder)))
+    assert wrong == [
+        ["lost", 1],
+        ["with other content", 1],
+        ["there though deleted", 1],
+        ["there twice", 0],
+        ["facts with another value", 2],
+    ]
+
+
+def test_a_soak_finds_drift() -> None:
+    def sample(number: int) -> soak.Sample:
+        return soak.Sample(number, 1, 100.0, 16 + number // 8, 30.0, 9, 1.0, [2.0, 9.0], [3.0, 9.0])
+
+    assert soak.judge([sample(number) for number in range(30)], 30) == ["descriptors of the owner"]
+    assert soak.judge([sample(0)] * 30, 30) == []
