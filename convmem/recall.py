@@ -43,7 +43,7 @@ _IDLE_S = 60.0
 _END_WAIT_S = 0.3
 
 # More than a third of a query in such scripts: a model of English alone knows nothing of it.
-_UNSPACED = re.compile("[\u3041-\u30ff\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff]")
+_UNSPACED = "[\u3041-\u30ff\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,4 +302,4 @@ def _why_off(wanted: Wanted) -> str | None:
 
 def _is_mostly_unspaced(text: str) -> bool:
     letters = [char for char in text if char.isalnum()]
-    return len(_UNSPACED.findall(text)) * 3 > len(letters)
+    return len(re.findall(_UNSPACED, text)) * 3 > len(letters)

@@ -38,6 +38,8 @@ OnNotification = Callable[[Notification], None]
 
 @dataclass(slots=True)
 class _Waiting:
+    """A request under way."""
+
     answer: "asyncio.Future[Response | ErrorResponse]"
     on_progress: OnProgress | None
 

@@ -30,6 +30,8 @@ Id: TypeAlias = int | str
 
 @dataclass(frozen=True, slots=True)
 class Request:
+    """A call that wants an answer of the same ``id``."""
+
     id: Id
     method: str
     params: Mapping[str, object]
@@ -37,12 +39,16 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Notification:
+    """A call that wants no answer."""
+
     method: str
     params: Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
 class Response:
+    """The answer to a request that went well."""
+
     id: Id
     result: Mapping[str, object]
 

@@ -57,6 +57,8 @@ class Scalar:
 
 @dataclass(frozen=True, slots=True)
 class Array:
+    """A list whose every item is of one kind."""
+
     field: Field
     item: "Kind"
 

@@ -4,6 +4,8 @@ Open `Store` on an `OsDisk`; the bytes are described in `format`, the endings of
 `scan`. Tests find the same store on a `MemoryDisk`, where they choose what a crash leaves.
 """
 
+from typing import TYPE_CHECKING
+
 from .check import FileReport, Finding, Report, check
 from .disk import OsDisk
 from .errors import (
@@ -48,7 +50,6 @@ from .layout import AUDIT, VECTORS, log_name, snapshot_name
 from .limits import BATCH_BYTES_MAX, PAYLOAD_BYTES_MAX
 from .log import Environment
 from .medium import Counters, Disk, File, Lock
-from .memory_disk import MemoryDisk, Operation, ShortWrite
 from .place import Hazard, HazardKind, mounted_type, sync_folder
 from .recovery import Adopted, Application, Clean, Created, Cut, Recovery
 from .repair import CutAt, Dropped, Repaired, Skip, repair
@@ -57,6 +58,9 @@ from .snapshot import Section, Unusable
 from .store import Compacted, Store, StoreStatus
 from .survey import Range
 from .view import open_view
+
+if TYPE_CHECKING:
+    from .memory_disk import MemoryDisk, Operation, ShortWrite
 
 __all__ = [
     "AUDIT",
@@ -141,3 +145,12 @@ __all__ = [
     "start_of",
     "sync_folder",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """What only tests and trials want, on first use: a server must not pay for its start."""
+    if name in ("MemoryDisk", "Operation", "ShortWrite"):
+        from . import memory_disk
+
+        return getattr(memory_disk, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -30,12 +30,16 @@ ODD_CUTS: Final = (1, 7, 8, 9, 31, 32, 33)
 
 @dataclass(frozen=True, slots=True)
 class Write:
+    """Bytes put at an offset."""
+
     offset: int
     data: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Resize:
+    """A file made shorter or longer."""
+
     size: int
 
 
@@ -44,6 +48,8 @@ Change = Write | Resize
 
 @dataclass(slots=True, eq=False)
 class Inode:
+    """What a file holds, and what was done to it since it was last flushed."""
+
     content: bytearray = field(default_factory=bytearray)
     durable: bytes = b""
     pending: list[Change] = field(default_factory=list)

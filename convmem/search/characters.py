@@ -9,6 +9,7 @@ Hangul is among them: its particles are written onto the words.
 import re
 import unicodedata
 from enum import IntEnum
+from functools import cache, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,22 +25,12 @@ _SYLLABLES = (
 UNSPACED = _IDEOGRAPHS + _SYLLABLES
 """The characters of scripts without spaces, as ranges of a regular expression."""
 
-# Marks are no letters to ``re``, and the marks of these blocks are written within words.
-_MARKS = "".join(
-    char for char in map(chr, range(0x300, 0x1D00)) if unicodedata.category(char)[0] == "M"
-)
-_WORD_CHARACTER = rf"(?:[^\W_{UNSPACED}]|(?![{UNSPACED}])[{_MARKS}])"
-
 WORD_CHARS_MAX = 64
 """A longer word is taken as several that overlap by half: nobody asks for more of it."""
 WORD_CHARS_STEP = WORD_CHARS_MAX // 2
 
-_WORDS = re.compile(_WORD_CHARACTER + "+")
-# The same for text that is ASCII, twelve times as fast: all but letters and digits made spaces.
+# What splits text that is ASCII, twelve times as fast: all but letters and digits made spaces.
 _ASCII_SPACED = bytes(char if char < 128 and chr(char).isalnum() else 32 for char in range(256))
-_IDEOGRAPH = re.compile(f"[{_IDEOGRAPHS}]")
-_IDEOGRAPH_RUN = re.compile(f"[{_IDEOGRAPHS}]{{2,}}")
-_SYLLABLE = re.compile(f"[{_SYLLABLES}]")
 
 
 class Kind(IntEnum):
@@ -67,27 +58,28 @@ def kinds_of(code_points: NDArray[np.uint32]) -> NDArray[np.uint8]:
     return kinds
 
 
+@lru_cache(maxsize=1 << 14)
 def kind_of(char: str) -> Kind:
     """The kind of one character."""
     if char.isspace():
         return Kind.SPACE
-    if _IDEOGRAPH.match(char):
+    if re.match(f"[{_IDEOGRAPHS}]", char):
         return Kind.IDEOGRAPH
-    if _SYLLABLE.match(char):
+    if re.match(f"[{_SYLLABLES}]", char):
         return Kind.SYLLABLE
-    return Kind.WORD if _WORDS.match(char) else Kind.SYMBOL
+    return Kind.WORD if _words().match(char) else Kind.SYMBOL
 
 
 def words_of(folded: str) -> list[str]:
     """The words of a text in order, repeated ones repeated, long ones whole."""
     if folded.isascii():
         return folded.encode().translate(_ASCII_SPACED).decode().split()
-    return _WORDS.findall(folded)
+    return _words().findall(folded)
 
 
 def ideographs_of(signs: str) -> list[str]:
     """The runs of at least two Han or Katakana characters, which are words or names mostly."""
-    return _IDEOGRAPH_RUN.findall(signs)
+    return _ideograph_runs().findall(signs)
 
 
 def windows(word: str) -> list[str]:
@@ -100,3 +92,20 @@ def windows(word: str) -> list[str]:
         return [word]
     starts = range(0, len(word) - WORD_CHARS_STEP, WORD_CHARS_STEP)
     return [word[start : start + WORD_CHARS_MAX] for start in starts]
+
+
+# Compiled when the first text is seen that needs them: a server must not pay for its start.
+
+
+@cache
+def _words() -> re.Pattern[str]:
+    # Marks are no letters to ``re``, and the marks of these blocks are written within words.
+    marks = "".join(
+        char for char in map(chr, range(0x300, 0x1D00)) if unicodedata.category(char)[0] == "M"
+    )
+    return re.compile(rf"(?:[^\W_{UNSPACED}]|(?![{UNSPACED}])[{marks}])+")
+
+
+@cache
+def _ideograph_runs() -> re.Pattern[str]:
+    return re.compile(f"[{_IDEOGRAPHS}]{{2,}}")

@@ -13,7 +13,7 @@ space, else between two characters of a script that has no spaces; never within 
 
 import re
 import unicodedata
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from convmem.search.characters import UNSPACED
 
@@ -24,15 +24,6 @@ SEGMENT_CHARS_MAX = 300
 
 # Characters folded at once on the way to an offset.
 _STRIDE = 4096
-
-_SEGMENT = re.compile(
-    rf"""
-      .{{1,{SEGMENT_CHARS_MAX}}} (?: (?<=[.!?]) (?=[\s{UNSPACED}]) | (?<=[。\n]) | \Z )
-    | .{{1,{SEGMENT_CHARS_MAX}}} (?: (?=\s) | (?<=[{UNSPACED}]) (?=[{UNSPACED}]) )
-    | \s* \S+
-    """,
-    re.DOTALL | re.VERBOSE,
-)
 
 
 def fold(text: str) -> str:
@@ -51,7 +42,7 @@ def segments(folded: str) -> list[str]:
     """The pieces of a folded text, in order; none of an empty one."""
     if len(folded) <= WHOLE_CHARS_MAX:
         return [folded] if folded else []
-    return _SEGMENT.findall(folded)
+    return _segment().findall(folded)
 
 
 def original_offset(text: str, offset: int) -> int:
@@ -77,3 +68,16 @@ def _continues(char: str) -> bool:
     """Whether a character may melt with the one before it: marks, and the parts of Hangul."""
     first = unicodedata.normalize("NFKD", char)[0]
     return unicodedata.category(first)[0] == "M" or "\u1160" <= first <= "\u11ff"
+
+
+# Compiled when the first long text is seen: a server must not pay for its start.
+@cache
+def _segment() -> re.Pattern[str]:
+    return re.compile(
+        rf"""
+          .{{1,{SEGMENT_CHARS_MAX}}} (?: (?<=[.!?]) (?=[\s{UNSPACED}]) | (?<=[。\n]) | \Z )
+        | .{{1,{SEGMENT_CHARS_MAX}}} (?: (?=\s) | (?<=[{UNSPACED}]) (?=[{UNSPACED}]) )
+        | \s* \S+
+        """,
+        re.DOTALL | re.VERBOSE,
+    )

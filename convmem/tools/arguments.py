@@ -32,6 +32,8 @@ _ID = Field(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelationArguments:
+    """A relation of a message to another."""
+
     type: Annotated[
         str,
         Field(
@@ -45,6 +47,8 @@ class RelationArguments:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataArguments:
+    """What is known of a message beside its text."""
+
     tool_call_id: Annotated[
         str | None,
         Field(
@@ -87,6 +91,8 @@ class MetadataArguments:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteMessageArguments:
+    """What ``write_message`` takes."""
+
     session_id: Annotated[
         str,
         Field(
@@ -114,6 +120,8 @@ class WriteMessageArguments:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteMessageResult:
+    """What ``write_message`` answers."""
+
     message_id: Annotated[str, Field("The id to refer to it by.")]
     timestamp: Annotated[int, Field("When it was stored, UTC milliseconds.")]
     revision: Annotated[int, Field("1 for a new message.")]
@@ -122,6 +130,8 @@ class WriteMessageResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateMessageArguments:
+    """What ``update_message`` takes."""
+
     message_id: Annotated[str, _ID]
     expected_revision: Annotated[
         int, Field("The revision you read; refused if it changed since.", minimum=1)
@@ -143,6 +153,8 @@ class UpdateMessageArguments:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateMessageResult:
+    """What ``update_message`` answers."""
+
     message_id: Annotated[str, Field("The message.")]
     revision: Annotated[int, Field("Its revision now.")]
     updated_at: Annotated[int, Field("When it last changed, UTC milliseconds.")]
@@ -154,6 +166,8 @@ class UpdateMessageResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteMessageArguments:
+    """What ``delete_message`` takes."""
+
     message_id: Annotated[str, _ID]
     session_id: Annotated[
         str | None,
@@ -170,12 +184,16 @@ class DeleteMessageArguments:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteMessageResult:
+    """What ``delete_message`` answers."""
+
     message_id: Annotated[str, Field("The message that is gone.")]
     revision: Annotated[int, Field("The last revision it had.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebuildIndexResult:
+    """What ``rebuild_index`` answers."""
+
     rebuilt: Annotated[bool, Field("False if nothing was dead and nothing was written.")]
     live: Annotated[int, Field("Messages in the store.")]
     bytes_before: Annotated[int, Field("Size of the log before.")]
@@ -185,6 +203,8 @@ class RebuildIndexResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadMessagesArguments:
+    """What ``read_messages`` takes."""
+
     view: Annotated[
         View,
         Field(
@@ -284,6 +304,8 @@ _TIME = "a time with its offset, like 2026-03-01T09:00:00+09:00, or UTC millisec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchMessagesArguments:
+    """What ``search_messages`` takes."""
+
     query: Annotated[
         str,
         Field(

@@ -41,6 +41,8 @@ _MAX_BYTES = Field(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetFactArguments:
+    """What ``memory_set`` takes."""
+
     key: Annotated[str, _KEY]
     value: Annotated[
         str, Field("The text; kept byte for byte.", bytes_max=limits.FACT_VALUE_BYTES_MAX)
@@ -53,12 +55,16 @@ class SetFactArguments:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreviousValue:
+    """What a fact said before."""
+
     value: Annotated[str, Field("The text.")]
     revision: Annotated[int, Field("Its revision.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetFactResult:
+    """What ``memory_set`` answers."""
+
     key: Annotated[str, Field("The key.")]
     revision: Annotated[int, Field("Rises with every set of the key; never used again.")]
     set_at: Annotated[int, Field("When it was set, UTC milliseconds.")]
@@ -67,6 +73,8 @@ class SetFactResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GetFactArguments:
+    """What ``memory_get`` takes."""
+
     key: Annotated[str, _KEY]
     include_events: Annotated[
         bool | None,
@@ -76,6 +84,8 @@ class GetFactArguments:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListFactsArguments:
+    """What ``memory_list`` takes."""
+
     prefix: Annotated[str | None, _PREFIX] = None
     limit: Annotated[int | None, _LIMIT] = None
     cursor: Annotated[str | None, _CURSOR] = None
@@ -84,6 +94,8 @@ class ListFactsArguments:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteFactArguments:
+    """What ``memory_delete`` takes."""
+
     key: Annotated[str, _KEY]
     client_id: Annotated[str | None, _CLIENT] = None
     expected_value: Annotated[str | None, _EXPECTED_VALUE] = None
@@ -96,6 +108,8 @@ class DeleteFactArguments:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteFactResult:
+    """What ``memory_delete`` answers."""
+
     key: Annotated[str, Field("The key.")]
     revision: Annotated[int, Field("That of the value that was there; 0 if none was.")]
     purged: Annotated[bool, Field("Whether its history is gone too.")]
@@ -103,6 +117,8 @@ class DeleteFactResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchFactsArguments:
+    """What ``memory_search`` takes."""
+
     query: Annotated[str, Field("A question or a few words.", bytes_max=limits.QUERY_BYTES_MAX)]
     top_k: Annotated[
         int | None,
@@ -117,6 +133,8 @@ class SearchFactsArguments:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FactHistoryArguments:
+    """What ``memory_history`` takes."""
+
     key: Annotated[str, _KEY]
     include_reads: Annotated[
         bool | None, Field("With who read it lately, and the searches it won.")

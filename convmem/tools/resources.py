@@ -35,11 +35,15 @@ _PAGE_BYTES = limits.REPLY_BYTES_DEFAULT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallArguments:
+    """What the prompt ``recall`` takes."""
+
     topic: Annotated[str, Field("What to look for.", bytes_min=1, bytes_max=limits.TOPIC_BYTES_MAX)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandOverArguments:
+    """What the prompt ``hand_over`` takes."""
+
     session_id: Annotated[
         str,
         Field("The conversation to hand over.", bytes_min=1, bytes_max=limits.SESSION_ID_BYTES_MAX),
