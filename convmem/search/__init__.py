@@ -7,6 +7,7 @@ threads; texts are handed in, or read through a function that is.
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,7 @@ class Found:
     total: int
     searched: int
     _needle: str
-    _worth: Mapping[str, float]
+    _worth: Callable[[], Mapping[str, float]]
 
     def is_held_by(self, texts: Iterable[str]) -> bool:
         """Whether one of the texts holds the query as a whole, if it is not blank."""
@@ -54,7 +55,7 @@ class Found:
         """
         if len(text.encode()) <= bytes_max:
             return text, 0
-        return excerpt(text, best_place(text, self._needle, self._worth), bytes_max)
+        return excerpt(text, best_place(text, self._needle, self._worth()), bytes_max)
 
 
 class SearchIndex:
@@ -115,7 +116,8 @@ class SearchIndex:
         ranking = ranker.rank(query, scored, allowed, limit, cosines, by_words)
         if not ranking.hits and query.symbols and query.bare.strip():
             return self.find(query.bare, columns=columns, allowed=allowed, limit=limit, read=read)
-        worth = telling_terms(self._index.lexicon, wanted, scored.rarities)
+        # A thousand words, where the query has common ones; only a long text is cut by them.
+        worth = cache(partial(telling_terms, self._index.lexicon, wanted, scored.rarities))
         searched = int(np.count_nonzero(allowed))
         return Found(ranking.hits, ranking.total, searched, query.needle, worth)
 

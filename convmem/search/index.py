@@ -154,8 +154,8 @@ class Index:
         """Which of so many rows hold any of the terms."""
         marked = np.zeros(rows, bool)
         for block in self.blocks:
-            for places in block.postings.lists(keys):
-                marked[block.rows[block.live(places.astype(np.intp))]] = True
+            places, _ = block.postings.joined(keys)
+            marked[block.rows[block.live(places)]] = True
         return marked
 
     def rows_with_tag(self, tag: str, rows: int) -> NDArray[np.bool_]:

@@ -112,9 +112,9 @@ class Lexicon:
         words = max(WORDS_MIN, self._in_use)
         weights = np.log(1 + (words - counts + 0.5) / (counts + 0.5)) ** _RARITY_POWER
         covered = np.bincount(np.concatenate(lists), weights.repeat(counts))
-        coverage = covered / weights.sum()
-        alike = np.flatnonzero(coverage >= COVERAGE_MIN)
-        return alike.astype(np.uint32), coverage[alike]
+        most = weights.sum()
+        alike = np.flatnonzero(covered >= COVERAGE_MIN * most)
+        return alike.astype(np.uint32), covered[alike] / most
 
     def holding(self, part: str, *, begins: bool, ends: bool) -> Ids:
         """The words with a part in them: anywhere, or where the word begins, ends, or both."""

@@ -47,6 +47,20 @@ class PostingLists:
                     lists[place] = np.append(lists[place], np.array(recent, self.values.dtype))
         return lists
 
+    def joined(self, keys: Keys) -> tuple[NDArray[Any], NDArray[np.intp]]:
+        """The lists of all keys, one after the other, and how long each of them is.
+
+        Of many short lists that is faster by far than one array each.
+        """
+        if self._recent:
+            lists = self.lists(keys)
+            counts = np.fromiter(map(len, lists), np.intp, len(lists))
+            return np.concatenate([self.values[:0], *lists]), counts
+        starts, ends = self._bounds(keys)
+        counts = ends.astype(np.intp) - starts
+        shifts = starts - counts.cumsum() + counts  # of a list: to its place from that in the join
+        return self.values[np.arange(counts.sum()) + shifts.repeat(counts)], counts
+
     def counts(self, keys: Keys) -> NDArray[np.int64]:
         """How long the list of each key is."""
         starts, ends = self._bounds(keys)

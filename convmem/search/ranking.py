@@ -30,6 +30,8 @@ from convmem.search.text import flat
 READ_MAX = 1000
 READ_BYTES_MAX = 1 << 23
 
+_GROUP_VALUES = 256
+
 Rows = NDArray[np.integer[Any]]
 
 
@@ -100,7 +102,7 @@ class Ranker:
         answers &= allowed
         candidates = self._candidates(query, allowed) if by_words else np.zeros(0, np.intp)
         # Who may hold the query is shown however little it scores, and with its context.
-        best_own = 0.0 if len(candidates) else _greatest(own[np.flatnonzero(answers)], limit)
+        best_own = 0.0 if len(candidates) else _greatest(own[:-1] * answers, limit)
         sessions, content_bytes = self.columns.sessions, self.columns.content_bytes
         context = Context.around(own, best_own, sessions, content_bytes, self.neighbours)
         held, others = self._holding(query, candidates, context, limit)
@@ -193,4 +195,9 @@ def _known(cosines: Scores | None, row: int) -> float | None:
 
 def _greatest(values: Scores, number: int) -> float:
     """The so-manieth greatest of some values, 0 where there are fewer."""
+    groups = len(values) // _GROUP_VALUES
+    if number < groups:
+        # The same of the greatest of each group is no greater than what is wanted: less can go.
+        tops = values[: groups * _GROUP_VALUES].reshape(groups, _GROUP_VALUES).max(axis=1)
+        values = values[values >= _greatest(tops, number)]
     return float(np.partition(values, -number)[-number]) if number <= len(values) else 0.0

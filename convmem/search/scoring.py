@@ -32,6 +32,10 @@ _COVERAGE_POWER = 4
 
 Scores = NDArray[np.float32]
 
+# Where one in so many segments of a block is like a unit, all of them are gone through: that is
+# faster than to look each up, and takes less memory.
+_SPARSE = 4
+
 _NOWHERE = np.zeros(0, np.intp)
 _NOTHING = np.zeros(0, np.float32)
 
@@ -109,10 +113,8 @@ def _scores(
             if unit.k1 != k1:
                 continue
             np.add.at(there, likeness.whole, share)
-            if len(likeness.partly):
-                amounts = likeness.amounts
-                added = share * amounts / (amounts + held_back[likeness.partly])
-                np.add.at(scores, likeness.partly, added)
+            amounts, partly = likeness.amounts, likeness.partly
+            scores[partly] += share * amounts / (amounts + held_back[partly])
         held_back += 1
         there /= held_back
         scores += there
@@ -121,10 +123,13 @@ def _scores(
 
 @dataclass(frozen=True, slots=True)
 class _Likeness:
-    """The segments of a block that are like a unit: wholly, or partly by some amounts."""
+    """The segments of a block that are like a unit: wholly, or partly by some amounts.
+
+    ``partly`` has each segment once; it is all of them where many are, some by an amount of 0.
+    """
 
     whole: Places
-    partly: Places
+    partly: Places | slice
     amounts: Scores
 
     @property
@@ -136,48 +141,39 @@ def _likenesses(block: Block, units: list[Unit]) -> list[_Likeness]:
     """The segments that are like each unit."""
     if not units:
         return []
-    lists = block.postings.lists(np.concatenate([unit.keys for unit in units]))
+    places, counts = block.postings.joined(np.concatenate([unit.keys for unit in units]))
+    ends = np.append(0, counts.cumsum())
     found, first = [], 0
     for unit in units:
         last = first + len(unit.keys)
-        found.append(_likeness(block, unit, lists[first:last]))
+        here = places[ends[first] : ends[last]]
+        found.append(_likeness(block, unit, here, counts[first:last]))
         first = last
     return found
 
 
-def _likeness(block: Block, unit: Unit, lists: list[Places]) -> _Likeness:
-    whole: Places = _NOWHERE
-    if not unit.together and unit.likeness[-1] == 1:
-        whole = lists[-1].astype(np.intp)
-        lists = lists[:-1]
-    partly, amounts = _NOWHERE, _NOTHING
-    if lists:
-        partly, parts = _merged(unit, lists, len(block))
-        amounts = parts.astype(np.float32)
-    if len(whole) and len(partly):
-        further = np.ones(len(block), bool)
-        further[whole] = False
-        partly, amounts = partly[further[partly]], amounts[further[partly]]
+def _likeness(block: Block, unit: Unit, places: Places, counts: NDArray[np.intp]) -> _Likeness:
+    """The segments that are like a unit. ``places`` are those of its terms, so many of each."""
+    likeness, whole = unit.likeness, places[:0]
+    if not unit.together and likeness[-1] == 1:
+        parts = len(places) - counts[-1]
+        places, whole = places[:parts], places[parts:]
+        likeness, counts = likeness[:-1], counts[:-1]
+    whole = block.live(whole.astype(np.intp))
+    if not len(places):
+        return _Likeness(whole, _NOWHERE, _NOTHING)
+    amounts = np.zeros(len(block), np.float32)
+    if unit.together:
+        sums = np.bincount(places, likeness.repeat(counts)).astype(np.float64)
+        there = np.flatnonzero(sums)
+        amounts[there] = from_coverage(sums[there])
+    else:
+        # Of a place that several terms have the last amount stays, which is the greatest.
+        amounts[places] = likeness.astype(np.float32).repeat(counts)
+    amounts[whole] = 0
     if block.has_dead:
-        live = block.rows[partly] != NOBODY
-        partly, amounts = partly[live], amounts[live]
-    return _Likeness(block.live(whole), partly, amounts)
-
-
-def _merged(
-    unit: Unit, lists: list[Places], segments: int
-) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """The segments in any of the first lists of a unit, and the likeness of each."""
-    places = np.concatenate(lists).astype(np.intp)
-    parts = unit.likeness[: len(lists)].repeat([len(list_) for list_ in lists])
-    # A place in several lists keeps its last number, which is that of the greatest likeness.
-    numbers = np.arange(len(places))
-    number_of = np.empty(segments, np.intp)
-    number_of[places] = numbers
-    last = number_of[places] == numbers
-    once = places[last]
-    if not unit.together:
-        return once, parts[last]
-    number_of[once] = np.arange(len(once))
-    sums = np.bincount(number_of[places], parts)
-    return once, from_coverage(sums.astype(np.float64))
+        amounts[block.rows == NOBODY] = 0
+    if len(places) * _SPARSE > len(block):
+        return _Likeness(whole, slice(None), amounts)
+    partly = np.flatnonzero(amounts > 0)
+    return _Likeness(whole, partly, amounts[partly])

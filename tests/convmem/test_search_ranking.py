@@ -5,6 +5,7 @@ Everything is computed from the texts by the plain definitions of ``scoring``, `
 """
 
 import math
+import random
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -263,3 +264,14 @@ def test_a_few_results_are_the_first_of_all(
     sessions, texts = [session for session, _ in messages], [text for _, text in messages]
     everything = ranked(texts, sessions, query)
     assert ranked(texts, sessions, query, limit) == everything[:limit]
+
+
+@pytest.mark.parametrize("query", ["paint", "green kitchen", "台所 sold painted"])
+def test_a_few_results_are_the_first_of_thousands(query: str) -> None:
+    drawn = random.Random(query)
+    texts = [" ".join(drawn.choices(WORDS, k=drawn.randint(1, 6))) for _ in range(4000)]
+    sessions = [number % 40 for number in range(len(texts))]
+    everything = ranked(texts, sessions, query, len(texts))
+    assert len(everything) > 2000
+    for limit in (1, 5, 14):
+        assert ranked(texts, sessions, query, limit) == everything[:limit]
