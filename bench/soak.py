@@ -131,11 +131,15 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What was seen at one time, and the latencies since the sample before."""
+    """What was seen at one time, and the latencies since the sample before.
+
+    ``owned_mb`` is what the owner says that its state, its index and its vectors occupy.
+    """
 
     minute: float
     calls: int
     owner_mb: float | None
+    owned_mb: float
     owner_descriptors: int | None
     guest_mb: float | None
     guest_descriptors: int | None
@@ -151,6 +155,7 @@ COLUMNS = [
     "minute",
     "calls",
     "owner, MB",
+    "of it what it holds",
     "its descriptors",
     "largest guest, MB",
     "its descriptors ",
@@ -228,7 +233,7 @@ async def used(store: Path, users: list[User], minutes: float) -> list[Sample]:
             )
             for task in done:
                 task.result()
-            samples.append(sample((time.monotonic() - began_s) / 60, store, users))
+            samples.append(await sample((time.monotonic() - began_s) / 60, store, users))
             print(f"minute {samples[-1].minute:.1f}, {samples[-1].calls:,} calls", flush=True)
     finally:
         for task in using:
@@ -236,7 +241,9 @@ async def used(store: Path, users: list[User], minutes: float) -> list[Sample]:
     return samples[:count]
 
 
-def sample(minute: float, store: Path, users: list[User]) -> Sample:
+async def sample(minute: float, store: Path, users: list[User]) -> Sample:
+    health = await users[0].call("get_system_health")
+    owned = [*health["memory_bytes"].values(), health["semantic"].get("memory_bytes", 0)]
     pids = [user.client.pid or 0 for user in users]
     memory = [resident_mb(pid) for pid in pids]
     descriptors = [open_descriptors(pid) for pid in pids]
@@ -244,6 +251,7 @@ def sample(minute: float, store: Path, users: list[User]) -> Sample:
         round(minute, 1),
         sum(user.calls for user in users),
         memory[0],
+        sum(owned) / MB,
         descriptors[0],
         max((each for each in memory[1:] if each is not None), default=None),
         max((each for each in descriptors[1:] if each is not None), default=None),

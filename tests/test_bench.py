@@ -167,7 +167,8 @@ def test_a_soak_finds_what_is_wrong() -> None:
 
 def test_a_soak_finds_drift() -> None:
     def sample(number: int) -> soak.Sample:
-        return soak.Sample(number, 1, 100.0, 16 + number // 8, 30.0, 9, 1.0, [2.0, 9.0], [3.0, 9.0])
+        descriptors = 16 + number // 8
+        return soak.Sample(number, 1, 99.0, 9.0, descriptors, 30.0, 9, 1.0, [2.0, 9.0], [3.0, 9.0])
 
     assert soak.judge([sample(number) for number in range(30)], 30) == ["descriptors of the owner"]
     assert soak.judge([sample(0)] * 30, 30) == []
