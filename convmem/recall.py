@@ -9,6 +9,7 @@ a time, and a host must not wait for it. It never writes to the store; its file 
 """
 
 import asyncio
+import contextlib
 import hashlib
 import re
 import threading
@@ -67,15 +68,15 @@ class Recall:
         self._embedder: Embedder | None = None
         self._meanings: Meanings | None = None
         self._loaded = threading.Event()
-        self._is_done = threading.Event()  # nothing was left to embed
         self._is_needed = threading.Event()  # by a search, or at once
-        self._in_a_hurry = False
+        self._surveys = 0  # begun; of what is to embed
+        self._in_a_hurry: dict[asyncio.Future[None], int] = {}  # searches, and the survey they need
         self._has_changed = True  # since it was last surveyed
         self._model_lock = threading.Lock()
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._may_work = threading.Lock()  # held by whoever has the thread stand still
-        self._waiting: dict[threading.Event, asyncio.Task[bool]] = {}
+        self._loading: asyncio.Task[bool] | None = None  # what all who need the model wait for
         self._called_s = 0.0
         self._thread: threading.Thread | None = None
         self._is_rebuilt = False
@@ -169,21 +170,14 @@ class Recall:
             await asyncio.to_thread(self._thread.join, _END_WAIT_S)  # a daemon: it may be loading
 
     async def _wait_for_model(self) -> str | None:
-        """None once the model is there; else why it is not."""
-        if not await self._waited(self._loaded, SEMANTIC_LOAD_WAIT_S):
-            return "the model is still being loaded"
+        """None once the model is there; else why it is not. All wait together, in one thread."""
+        if not self._loaded.is_set():
+            if self._loading is None or self._loading.done():
+                waiting = asyncio.to_thread(self._loaded.wait, SEMANTIC_LOAD_WAIT_S)
+                self._loading = asyncio.create_task(waiting)
+            if not await asyncio.shield(self._loading):
+                return "the model is still being loaded"
         return self._why_off
-
-    async def _waited(self, event: threading.Event, patience_s: float) -> bool:
-        """Whether the thread did it in time. All who wait for it wait together, in one thread."""
-        if event.is_set():
-            return True
-        waiting = self._waiting.get(event)
-        if waiting is None:
-            waiting = asyncio.create_task(asyncio.to_thread(event.wait, patience_s))
-            self._waiting[event] = waiting
-            waiting.add_done_callback(lambda _: self._waiting.pop(event))
-        return await asyncio.shield(waiting)
 
     async def _caught_up(self) -> tuple[int, int]:
         """How much is embedded of how much there is, after a moment for what is little.
@@ -194,15 +188,26 @@ class Recall:
         covered, total = self._meanings.covered
         left = total - covered
         if left <= _CATCH_UP_TEXTS and (left or self._has_changed):
-            self._in_a_hurry = True
-            try:
-                self._is_done.clear()
-                self._wake.set()
-                await self._waited(self._is_done, SEMANTIC_CATCH_UP_WAIT_S)
-            finally:
-                self._in_a_hurry = False
+            await self._wait_for_survey()
             covered, total = self._meanings.covered
         return covered, total
+
+    async def _wait_for_survey(self) -> None:
+        """Wait for what is there now to be embedded, not for what comes meanwhile."""
+        done = asyncio.get_running_loop().create_future()
+        self._in_a_hurry[done] = self._surveys + 1
+        self._wake.set()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(SEMANTIC_CATCH_UP_WAIT_S):
+                await done
+        del self._in_a_hurry[done]
+
+    def _note_worked_off(self, survey: int) -> None:
+        """All that a survey found is embedded: tell the searches that waited for it."""
+        for done, needed in list(self._in_a_hurry.items()):
+            if needed <= survey:
+                with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+                    done.get_loop().call_soon_threadsafe(_succeed, done)
 
     def _embed_query(self, text: str) -> NDArray[np.float32]:
         assert self._embedder is not None
@@ -251,13 +256,15 @@ class Recall:
                 self._meanings.follow(self._ledger.state)
                 self._meanings.forget()
             if not self._left:
+                self._note_worked_off(self._surveys)
+                self._surveys += 1
                 self._has_changed = False
                 self._left = self._meanings.survey()
             texts = self._meanings.texts_of(self._left[:_BATCH_TEXTS])
             del self._left[:_BATCH_TEXTS]
         if not texts or self._stopping.is_set():
+            self._note_worked_off(self._surveys)
             self._meanings.save()
-            self._is_done.set()
             return bool(self._left)
         parts = [segment for text in texts for segment in text.segments]
         left = sorted(range(len(parts)), key=lambda place: len(parts[place]))
@@ -290,6 +297,11 @@ class Recall:
             if time.monotonic() - self._called_s >= _LOAD_QUIET_S:
                 return
             self._is_needed.wait(_LOAD_QUIET_S / 5)
+
+
+def _succeed(done: "asyncio.Future[None]") -> None:
+    if not done.done():
+        done.set_result(None)
 
 
 def _why_off(wanted: Wanted) -> str | None:

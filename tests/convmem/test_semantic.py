@@ -297,6 +297,50 @@ class TestMeanwhile:
 
         run(test)
 
+    def test_a_search_does_not_wait_for_what_comes_after_it(
+        self, small: Small, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Whatever is embedded, something more is written: without an end, were it waited for."""
+        embed = small.embed
+
+        async def test() -> None:
+            loop = asyncio.get_running_loop()
+            engine = engine_on(MemoryDisk())
+            await write(engine, "dark")
+            await engine.query(find("warm"))
+
+            def embed_and_write(texts: Sequence[str]) -> NDArray[np.float32]:
+                more = write(engine, f"meeting {len(small.embedded)}")
+                asyncio.run_coroutine_threadsafe(more, loop).result(WAIT_S)
+                return embed(texts)
+
+            monkeypatch.setattr(small, "embed", embed_and_write)
+            await write(engine, "ramen")
+            reply: Any = await engine.query(find("eat", mode="semantic"))
+            assert reply["results"][0]["content"] == "ramen"
+            assert len(small.embedded) < 100
+            monkeypatch.setattr(small, "embed", embed)
+            await engine.close()
+
+        run(test)
+
+    def test_searches_at_once_find_what_each_has_written(self, small: Small) -> None:
+        async def test() -> None:
+            engine = engine_on(MemoryDisk())
+            await engine.query(find("warm"))
+
+            async def use(number: int) -> None:
+                for again in range(10):
+                    text = f"{number} {again}"
+                    await write(engine, text)
+                    reply: Any = await engine.query(find(text, mode="semantic", limit=50))
+                    assert text in [each["content"] for each in reply["results"]]
+
+            await asyncio.gather(*map(use, range(8)))
+            await engine.close()
+
+        run(test)
+
     def test_a_model_that_breaks_leaves_words(
         self, small: Small, monkeypatch: pytest.MonkeyPatch
     ) -> None:
