@@ -133,13 +133,14 @@ class User:
 class Sample:
     """What was seen at one time, and the latencies since the sample before.
 
-    ``owned_mb`` is what the owner says that its state, its index and its vectors occupy.
+    ``owned_mb`` is what the owner says that its state, the index of messages and its vectors
+    occupy, None while that index is being made.
     """
 
     minute: float
     calls: int
     owner_mb: float | None
-    owned_mb: float
+    owned_mb: float | None
     owner_descriptors: int | None
     guest_mb: float | None
     guest_descriptors: int | None
@@ -243,7 +244,6 @@ async def used(store: Path, users: list[User], minutes: float) -> list[Sample]:
 
 async def sample(minute: float, store: Path, users: list[User]) -> Sample:
     health = await users[0].call("get_system_health")
-    owned = [*health["memory_bytes"].values(), health["semantic"].get("memory_bytes", 0)]
     pids = [user.client.pid or 0 for user in users]
     memory = [resident_mb(pid) for pid in pids]
     descriptors = [open_descriptors(pid) for pid in pids]
@@ -251,7 +251,7 @@ async def sample(minute: float, store: Path, users: list[User]) -> Sample:
         round(minute, 1),
         sum(user.calls for user in users),
         memory[0],
-        sum(owned) / MB,
+        owned_mb(health),
         descriptors[0],
         max((each for each in memory[1:] if each is not None), default=None),
         max((each for each in descriptors[1:] if each is not None), default=None),
@@ -259,6 +259,14 @@ async def sample(minute: float, store: Path, users: list[User]) -> Sample:
         latencies(users, "write"),
         latencies(users, "search"),
     )
+
+
+def owned_mb(health: dict[str, Any]) -> float | None:
+    match health:
+        case {"memory_bytes": {"state": int(state), "search": int(index)}, "semantic": semantic}:
+            return (state + index + int(semantic.get("memory_bytes", 0))) / MB
+        case _:
+            return None
 
 
 def open_descriptors(pid: int) -> int | None:

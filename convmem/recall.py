@@ -29,6 +29,7 @@ from convmem.semantic import (
     Embedder,
     Meaning,
     Meanings,
+    Text,
     Unavailable,
     is_installed,
     load,
@@ -71,7 +72,8 @@ class Recall:
         self._is_needed = threading.Event()  # by a search, or at once
         self._surveys = 0  # begun; of what is to embed
         self._in_a_hurry: dict[asyncio.Future[None], int] = {}  # searches, and the survey they need
-        self._has_changed = True  # since it was last surveyed
+        self._changes = 1  # of the store
+        self._changes_surveyed = 0
         self._model_lock = threading.Lock()
         self._wake = threading.Event()
         self._stopping = threading.Event()
@@ -91,7 +93,7 @@ class Recall:
 
     def note_change(self) -> None:
         """Something was written."""
-        self._has_changed = True
+        self._changes += 1
         self.start()
 
     def start(self) -> None:
@@ -155,7 +157,8 @@ class Recall:
     def go_on(self, *, rebuilt: bool) -> None:
         """Work again; after a rebuild on what there is then, and forget what is gone."""
         if rebuilt:
-            self._is_rebuilt = self._has_changed = True
+            self._is_rebuilt = True
+            self._changes += 1
             if self._meanings is not None:
                 self._meanings.leave()
         self._may_work.release()
@@ -187,7 +190,8 @@ class Recall:
         assert self._meanings is not None
         covered, total = self._meanings.covered
         left = total - covered
-        if left <= _CATCH_UP_TEXTS and (left or self._has_changed):
+        has_changed = self._changes != self._changes_surveyed
+        if left <= _CATCH_UP_TEXTS and (left or has_changed):
             await self._wait_for_survey()
             covered, total = self._meanings.covered
         return covered, total
@@ -196,11 +200,15 @@ class Recall:
         """Wait for what is there now to be embedded, not for what comes meanwhile."""
         done = asyncio.get_running_loop().create_future()
         self._in_a_hurry[done] = self._surveys + 1
-        self._wake.set()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(SEMANTIC_CATCH_UP_WAIT_S):
-                await done
-        del self._in_a_hurry[done]
+        try:
+            self._wake.set()
+            if self._why_off is None:  # else nobody is there to be waited for
+                async with asyncio.timeout(SEMANTIC_CATCH_UP_WAIT_S):
+                    await done
+        except TimeoutError:
+            pass  # the reply tells of what is left
+        finally:
+            del self._in_a_hurry[done]
 
     def _note_worked_off(self, survey: int) -> None:
         """All that a survey found is embedded: tell the searches that waited for it."""
@@ -229,6 +237,7 @@ class Recall:
             self._why_off = f"given up after a mistake ({failed}); restart the server"
         finally:
             self._loaded.set()
+            self._note_worked_off(self._surveys + 1)  # there will be no other
             if self._meanings is not None:
                 self._meanings.close()
 
@@ -256,16 +265,24 @@ class Recall:
                 self._meanings.follow(self._ledger.state)
                 self._meanings.forget()
             if not self._left:
-                self._note_worked_off(self._surveys)
                 self._surveys += 1
-                self._has_changed = False
+                changes = self._changes
                 self._left = self._meanings.survey()
+                self._changes_surveyed = changes
             texts = self._meanings.texts_of(self._left[:_BATCH_TEXTS])
             del self._left[:_BATCH_TEXTS]
-        if not texts or self._stopping.is_set():
+        if texts and not self._embed(texts):
+            return False
+        if not self._left:
             self._note_worked_off(self._surveys)
+        if not texts:
             self._meanings.save()
-            return bool(self._left)
+        return bool(texts or self._left)
+
+    def _embed(self, texts: list[Text]) -> bool:
+        """Make the vectors of texts, between calls. False, and nothing is kept, at the end."""
+        assert self._embedder is not None
+        assert self._meanings is not None
         parts = [segment for text in texts for segment in text.segments]
         left = sorted(range(len(parts)), key=lambda place: len(parts[place]))
         embedded = np.zeros((len(parts), self._embedder.dimensions), np.float32)

@@ -148,7 +148,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """What only tests and trials want, on first use: a server must not pay for its start."""
+    """What tests and dry runs want, on first use: a server must not pay for its start."""
     if name in ("MemoryDisk", "Operation", "ShortWrite"):
         from . import memory_disk
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -163,6 +164,25 @@ def test_a_soak_finds_what_is_wrong() -> None:
         ["there twice", 0],
         ["facts with another value", 2],
     ]
+
+
+@pytest.mark.parametrize(
+    ("health", "owned"),
+    [
+        ({"memory_bytes": {"state": 10**6, "search": 2 * 10**6}, "semantic": {}}, 3.0),
+        (
+            {
+                "memory_bytes": {"state": 10**6, "search": 0},
+                "semantic": {"memory_bytes": 10**6},
+            },
+            2.0,
+        ),
+        ({"memory_bytes": {"state": 1, "search": None}, "semantic": {}}, None),
+        ({}, None),
+    ],
+)
+def test_a_soak_knows_what_the_owner_holds(health: dict[str, Any], owned: float | None) -> None:
+    assert soak.owned_mb(health) == owned
 
 
 def test_a_soak_finds_drift() -> None:

@@ -22,7 +22,7 @@ from convmem.cli.terminal import safe_line
 from convmem.errors import Code, Refusal
 from convmem.ledger import Ledger, environment_of_host
 from convmem.state import State
-from convmem.storage import MemoryDisk, OsDisk
+from convmem.storage import OsDisk
 from convmem.transfer import (
     Outcome,
     Policy,
@@ -122,6 +122,8 @@ def _input(path: Path) -> Iterator[Path]:
 def _ledger(options: argparse.Namespace) -> Ledger:
     """The store, which must be free. A trial makes none: it is tried on an empty one."""
     if options.dry_run and not any(options.data_dir.glob("*.cv[ls]")):
+        from convmem.storage import MemoryDisk
+
         return Ledger(MemoryDisk(), environment_of_host())
     return Ledger.open(options.data_dir)
 

@@ -20,6 +20,7 @@ Keys = NDArray[np.uint64]
 # come at once and are worth a merge.
 _RECENT_MAX = 1 << 16
 _MERGED_AT_ONCE = 1 << 13
+_SHORT_VALUES = 64  # of a list, as to how lists are joined
 _RECENT_BYTES = 40  # of one of them, roughly
 
 
@@ -48,18 +49,17 @@ class PostingLists:
         return lists
 
     def joined(self, keys: Keys) -> tuple[NDArray[Any], NDArray[np.intp]]:
-        """The lists of all keys, one after the other, and how long each of them is.
-
-        Of many short lists that is faster by far than one array each.
-        """
-        if self._recent:
+        """The lists of all keys, one after the other, and how long each of them is."""
+        starts, ends = self._bounds(keys)
+        counts = ends.astype(np.intp) - starts
+        total = int(counts.sum())
+        if self._recent or total > _SHORT_VALUES * len(keys):
             lists = self.lists(keys)
             counts = np.fromiter(map(len, lists), np.intp, len(lists))
             return np.concatenate([self.values[:0], *lists]), counts
-        starts, ends = self._bounds(keys)
-        counts = ends.astype(np.intp) - starts
+        # Of many short lists all numbers at once, by their places, are had faster than each list.
         shifts = starts - counts.cumsum() + counts  # of a list: to its place from that in the join
-        return self.values[np.arange(counts.sum()) + shifts.repeat(counts)], counts
+        return self.values[np.arange(total) + shifts.repeat(counts)], counts
 
     def counts(self, keys: Keys) -> NDArray[np.int64]:
         """How long the list of each key is."""

@@ -32,9 +32,9 @@ _COVERAGE_POWER = 4
 
 Scores = NDArray[np.float32]
 
-# Where one in so many segments of a block is like a unit, all of them are gone through: that is
-# faster than to look each up, and takes less memory.
-_SPARSE = 4
+# Where the terms of a unit stand in more than this share of the segments of a block, counted as
+# often as terms do, all segments are gone through: that is faster than to look each up.
+_DENSE_SHARE = 3
 
 _NOWHERE = np.zeros(0, np.intp)
 _NOTHING = np.zeros(0, np.float32)
@@ -162,18 +162,35 @@ def _likeness(block: Block, unit: Unit, places: Places, counts: NDArray[np.intp]
     whole = block.live(whole.astype(np.intp))
     if not len(places):
         return _Likeness(whole, _NOWHERE, _NOTHING)
+    if unit.together or len(places) * _DENSE_SHARE <= len(block):
+        partly, parts = _merged(unit.together, places, likeness.repeat(counts), len(block))
+        kept = np.ones(len(block), bool)
+        kept[whole] = False
+        kept = kept[partly]
+        if block.has_dead:
+            kept &= block.rows[partly] != NOBODY
+        return _Likeness(whole, partly[kept], parts[kept].astype(np.float32))
     amounts = np.zeros(len(block), np.float32)
-    if unit.together:
-        sums = np.bincount(places, likeness.repeat(counts)).astype(np.float64)
-        there = np.flatnonzero(sums)
-        amounts[there] = from_coverage(sums[there])
-    else:
-        # Of a place that several terms have the last amount stays, which is the greatest.
-        amounts[places] = likeness.astype(np.float32).repeat(counts)
+    # Of a place that several terms have the last amount stays, which is the greatest.
+    amounts[places] = likeness.astype(np.float32).repeat(counts)
     amounts[whole] = 0
     if block.has_dead:
         amounts[block.rows == NOBODY] = 0
-    if len(places) * _SPARSE > len(block):
-        return _Likeness(whole, slice(None), amounts)
-    partly = np.flatnonzero(amounts > 0)
-    return _Likeness(whole, partly, amounts[partly])
+    return _Likeness(whole, slice(None), amounts)
+
+
+def _merged(
+    together: bool, places: Places, parts: NDArray[np.float64], segments: int
+) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """Each place once, of so many segments, and the likeness there: the last part, or of all."""
+    places = places.astype(np.intp)
+    numbers = np.arange(len(places))
+    number_of = np.empty(segments, np.intp)
+    number_of[places] = numbers
+    last = number_of[places] == numbers
+    once = places[last]
+    if not together:
+        return once, parts[last]
+    number_of[once] = np.arange(len(once))
+    sums = np.bincount(number_of[places], parts)
+    return once, from_coverage(sums.astype(np.float64))

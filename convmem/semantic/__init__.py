@@ -14,7 +14,7 @@ from convmem.semantic.embedder import (
     load,
 )
 from convmem.semantic.meaning import BY_WORDS, Meaning
-from convmem.semantic.meanings import Meanings
+from convmem.semantic.meanings import Meanings, Text
 
 __all__ = [
     "BY_WORDS",
@@ -23,6 +23,7 @@ __all__ = [
     "Embedder",
     "Meaning",
     "Meanings",
+    "Text",
     "Unavailable",
     "is_installed",
     "load",

@@ -27,9 +27,9 @@ _KEY_BYTES = 16
 _LEVELS = 127
 _SCALE_MIN = np.finfo(np.float32).tiny
 
-# Rows whose numbers are made floating at a time: 512 KiB, which stay in the cache of a core. Twice
+# Rows are made floating as many at a time as take so much, and stay in the cache of a core. Twice
 # what fits there takes two to four times as long.
-_ROWS_AT_ONCE = 256
+_FLOATS_BYTES = 1 << 19
 
 Numbers = NDArray[np.int8]
 Vectors = NDArray[np.float32]
@@ -65,7 +65,7 @@ class Table:
         self._numbers = np.zeros((256, dimensions), np.int8)
         self._scales = np.zeros(256, np.float32)
         # Made once: pages that are new with every query take longer than all else.
-        self._floats = np.empty((_ROWS_AT_ONCE, dimensions), np.float32)
+        self._floats = np.empty((max(1, _FLOATS_BYTES // (4 * dimensions)), dimensions), np.float32)
 
     def __len__(self) -> int:
         return self._count
@@ -94,8 +94,8 @@ class Table:
     def cosines(self, query: NDArray[np.float32]) -> NDArray[np.float32]:
         """How near every row is to a vector of length 1: float32. One thread at a time."""
         found = np.empty(self._count, np.float32)
-        for first in range(0, self._count, _ROWS_AT_ONCE):
-            here = slice(first, min(first + _ROWS_AT_ONCE, self._count))
+        for first in range(0, self._count, len(self._floats)):
+            here = slice(first, min(first + len(self._floats), self._count))
             floats = self._floats[: here.stop - first]
             np.copyto(floats, self._numbers[here])
             np.dot(floats, query, out=found[here])

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -324,6 +324,50 @@ class TestMeanwhile:
 
         run(test)
 
+    def test_a_search_that_is_cancelled_hurries_nobody_any_more(self, small: Small) -> None:
+        async def test() -> None:
+            engine = engine_on(MemoryDisk())
+            await write(engine, "dark")
+            await engine.query(find("warm"))
+            recall = engine._recall
+            small.may_go_on.clear()
+            await write(engine, "ramen")
+            waiting = asyncio.create_task(recall._wait_for_survey())
+            await asyncio.sleep(0)
+            assert recall._in_a_hurry
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+            assert not recall._in_a_hurry
+            small.may_go_on.set()
+            await engine.close()
+
+        run(test)
+
+    def test_a_search_does_not_wait_for_a_model_that_breaks_meanwhile(
+        self, small: Small, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("convmem.recall.SEMANTIC_CATCH_UP_WAIT_S", 2 * WAIT_S)
+        embed = small.embed
+
+        def broken(texts: Sequence[str]) -> NDArray[np.float32]:
+            if "ramen" in texts:
+                raise ValueError
+            return embed(texts)
+
+        async def test() -> None:
+            engine = engine_on(MemoryDisk())
+            await write(engine, "dark")
+            await engine.query(find("warm"))
+            monkeypatch.setattr(small, "embed", broken)
+            await write(engine, "ramen")
+            for _ in range(2):  # while it breaks, and after
+                reply: Any = await engine.query(find("ramen"))
+                assert reply["results"][0]["content"] == "ramen"
+            await engine.close()
+
+        run(test)
+
     def test_searches_at_once_find_what_each_has_written(self, small: Small) -> None:
         async def test() -> None:
             engine = engine_on(MemoryDisk())
@@ -467,6 +511,7 @@ vectors = st.integers(1, 8).flatmap(
 
 
 @given(given_=vectors, cut=st.integers(0, 400))
+@example(given_=[[1.3e-42, -1.3e-42]], cut=0)
 def test_blocks_are_read_back_and_cut_ones_are_not(given_: list[list[float]], cut: int) -> None:
     values = np.array(given_, np.float32)
     rows = rows_of([bytes([n]) * 16 for n in range(len(values))], range(len(values)), values)
