@@ -64,7 +64,7 @@ class Lexicon:
     ) -> "Lexicon":
         """The lexicon that ``saved`` told of."""
         lexicon = cls()
-        lexicon._numbers.of(words)
+        lexicon._numbers.update(zip(words, range(len(words)), strict=True))
         lexicon._words = words
         lexicon._uses = uses.copy()
         lexicon._in_use = int(np.count_nonzero(uses))
