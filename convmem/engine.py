@@ -243,9 +243,10 @@ class Engine:
                 try:
                     await self._index_thread.interrupt()
                     self._ledger.switch(rebuilt)
+                    self._recall.leave()
                     await asyncio.to_thread(self._ledger.retire)
                 finally:
-                    self._recall.go_on(rebuilt=True)
+                    self._recall.go_on()
                 self._begin_snapshot()
                 if self._snapshot is not None:
                     await self._snapshot

@@ -26,11 +26,13 @@ from convmem.operations import JsonObject, SearchMode
 from convmem.semantic import (
     BY_WORDS,
     INSTALL,
+    SUFFIX,
     Embedder,
     Meaning,
     Meanings,
     Text,
     Unavailable,
+    forget_files,
     is_installed,
     load,
 )
@@ -154,13 +156,17 @@ class Recall:
         """Have the thread read nothing until ``go_on``: the log is about to be replaced."""
         await asyncio.to_thread(self._may_work.acquire)
 
-    def go_on(self, *, rebuilt: bool) -> None:
-        """Work again; after a rebuild on what there is then, and forget what is gone."""
-        if rebuilt:
-            self._is_rebuilt = True
-            self._changes += 1
-            if self._meanings is not None:
-                self._meanings.leave()
+    def leave(self) -> None:
+        """The store was rebuilt: its rows are others now, and what is gone is to be forgotten."""
+        self._is_rebuilt = True
+        self._changes += 1
+        if self._meanings is not None:
+            self._meanings.leave()
+        if self._why_off is not None:
+            self._forget_files()
+
+    def go_on(self) -> None:
+        """Work again."""
         self._may_work.release()
         self._wake.set()
 
@@ -171,6 +177,13 @@ class Recall:
         self._wake.set()
         if self._thread is not None:
             await asyncio.to_thread(self._thread.join, _END_WAIT_S)  # a daemon: it may be loading
+        if self._is_rebuilt:
+            self._forget_files()
+
+    def _forget_files(self) -> None:
+        """Leave no vectors of what is gone where no model is there to tell which those are."""
+        with contextlib.suppress(OSError):  # the next time a model is loaded they go
+            forget_files(self._ledger.disk)
 
     async def _wait_for_model(self) -> str | None:
         """None once the model is there; else why it is not. All wait together, in one thread."""
@@ -232,6 +245,8 @@ class Recall:
                 self._wake.clear()
                 if not self._work():
                     self._wake.wait(_IDLE_S)
+            if self._is_rebuilt and self._meanings is not None:
+                self._forget()
         except Exception as error:  # a mistake of ours: searches go by words
             failed = type(error).__name__  # its text may quote what was stored
             self._why_off = f"given up after a mistake ({failed}); restart the server"
@@ -247,11 +262,13 @@ class Recall:
         except Unavailable as error:
             self._why_off = str(error)
             return
-        name = f"{VECTORS}/{hashlib.sha256(embedder.name.encode()).hexdigest()[:16]}.cvv"
+        name = f"{VECTORS}/{hashlib.sha256(embedder.name.encode()).hexdigest()[:16]}{SUFFIX}"
         meanings = Meanings(self._ledger.disk, name, embedder)
         meanings.open()
         with self._may_work:
             meanings.follow(self._ledger.state)
+            if meanings.holds_what_is_gone():
+                meanings.forget()
         self._embedder, self._meanings = embedder, meanings
         self._loaded.set()
 
@@ -260,10 +277,8 @@ class Recall:
         assert self._embedder is not None
         assert self._meanings is not None
         with self._may_work:
-            if self._is_rebuilt:
-                self._is_rebuilt, self._left = False, []
-                self._meanings.follow(self._ledger.state)
-                self._meanings.forget()
+            if self._is_rebuilt or self._meanings.is_wasteful:
+                self._forget()
             if not self._left:
                 self._surveys += 1
                 changes = self._changes
@@ -278,6 +293,13 @@ class Recall:
         if not texts:
             self._meanings.save()
         return bool(texts or self._left)
+
+    def _forget(self) -> None:
+        """Keep the vectors of what there is now, and no others."""
+        assert self._meanings is not None
+        self._is_rebuilt, self._left = False, []
+        self._meanings.follow(self._ledger.state)
+        self._meanings.forget()
 
     def _embed(self, texts: list[Text]) -> bool:
         """Make the vectors of texts, between calls. False, and nothing is kept, at the end."""

@@ -14,17 +14,19 @@ from convmem.semantic.embedder import (
     load,
 )
 from convmem.semantic.meaning import BY_WORDS, Meaning
-from convmem.semantic.meanings import Meanings, Text
+from convmem.semantic.meanings import SUFFIX, Meanings, Text, forget_files
 
 __all__ = [
     "BY_WORDS",
     "INSTALL",
+    "SUFFIX",
     "UNIVERSAL",
     "Embedder",
     "Meaning",
     "Meanings",
     "Text",
     "Unavailable",
+    "forget_files",
     "is_installed",
     "load",
 ]

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from convmem.errors import InvalidRecord
 from convmem.fact import Fact
-from convmem.search.text import segments
+from convmem.search.text import SEGMENT_CHARS_MAX, segments
 from convmem.semantic.embedder import Embedder
 from convmem.semantic.vectors import (
     Rows,
@@ -30,11 +30,14 @@ from convmem.semantic.vectors import (
     rows_of,
 )
 from convmem.state import State
-from convmem.storage import Disk, File, StorageError
+from convmem.storage import VECTORS, Disk, File, StorageError
+
+SUFFIX = ".cvv"
 
 _KEY_BYTES = 16
 _SAVED_ROWS = 256  # gathered to a block
 _NOBODY = -1
+_REPLACED_ROWS_MAX = 4096  # kept, however few others there are
 
 Cosines = NDArray[np.float32]
 
@@ -74,6 +77,7 @@ class Meanings:
         self._done = np.zeros(0, np.uint32)  # the revision at which each message is embedded
         self._fact_revisions: dict[str, int] = {}
         self._facts_left = 0  # when it was last surveyed
+        self._replaced_rows = 0  # of the table, by later ones
         self.unreadable = 0
         self.failure: str | None = None  # of the file: the next start embeds again
 
@@ -100,6 +104,10 @@ class Meanings:
         with self._lock:
             self._state, self._owners, self._done = state, owners, done
         self.survey()
+
+    def holds_what_is_gone(self) -> bool:
+        """Whether there are vectors of deleted messages or facts."""
+        return self._state is not None and bool(self._gone(self._state))
 
     def leave(self) -> None:
         """The state is not that any more: nothing is known until ``follow``."""
@@ -151,8 +159,8 @@ class Meanings:
             if self._state is not None and self._state.messages.row(text.key) is None:
                 self._facts_left = max(0, self._facts_left - 1)
             if not text.segments:
-                self._entries[text.key] = _Entry(text.revision, range(0))
-                self._note_row(text.key, text.revision)
+                with self._lock:
+                    self._replace(text.key, _Entry(text.revision, range(0)))
         self._unsaved += [(text.key, self._entries[text.key]) for text in texts if text.segments]
         if len(self._unsaved) >= _SAVED_ROWS:
             self.save()
@@ -174,24 +182,27 @@ class Meanings:
         state = self._state
         if state is None:
             return
-        facts = {fact_key(history.key) for history in state.facts if history.value_place}
-        kept = {
-            key: entry
-            for key, entry in self._entries.items()
-            if key in facts or state.messages.live_row(key) is not None
-        }
+        gone = self._gone(state)
+        kept = {key: entry for key, entry in self._entries.items() if key not in gone}
         rows = self._rows_of([item for item in kept.items() if len(item[1].rows)])
         with self._lock:
             self._table, self._entries = Table(self._embedder.dimensions), {}
             self._owners = np.zeros(0, np.int64)
             self._fact_revisions = {}
         self._unsaved = []
+        self._replaced_rows = 0
         self._take(rows)
         self.follow(state)
         with suppress(OSError):
+            forget_files(self._disk, but=self._name)
             self._begin_file(b"", 0)
             self._unsaved = list(self._entries.items())
         self.save()
+
+    @property
+    def is_wasteful(self) -> bool:
+        """Whether it is worth to write the file anew, without what is gone or was replaced."""
+        return self._replaced_rows > max(_REPLACED_ROWS_MAX, len(self._table) // 2)
 
     def close(self) -> None:
         """Save the rest."""
@@ -242,24 +253,26 @@ class Meanings:
                 key, end = rows.keys[start], start + 1
                 while end < len(rows) and rows.keys[end] == key:
                     end += 1
-                old = self._entries.get(key)
-                if old is not None:
-                    self._owners[old.rows.start : old.rows.stop] = _NOBODY
                 here = range(added.start + start, added.start + end)
-                self._entries[key] = _Entry(int(rows.revisions[start]), here)
-                self._note_row(key, int(rows.revisions[start]), here)
+                self._replace(key, _Entry(int(rows.revisions[start]), here))
                 start = end
 
-    def _note_row(self, key: bytes, revision: int, rows: range = range(0)) -> None:
+    def _replace(self, key: bytes, entry: _Entry) -> None:
+        """Let an entry count, and no longer the one of that key before it."""
+        old = self._entries.get(key)
+        if old is not None:
+            self._owners[old.rows.start : old.rows.stop] = _NOBODY
+            self._replaced_rows += len(old.rows)
+        self._entries[key] = entry
         row = None if self._state is None else self._state.messages.live_row(key)
         if row is None:
             return
-        self._owners[rows.start : rows.stop] = row
+        self._owners[entry.rows.start : entry.rows.stop] = row
         if row >= len(self._done):
             grown = np.zeros(max(256, 2 * (row + 1)), np.uint32)
             grown[: len(self._done)] = self._done
             self._done = grown
-        self._done[row] = revision
+        self._done[row] = entry.revision
 
     def _missing_rows(self, state: State) -> NDArray[np.int64]:
         count = len(state.messages)
@@ -270,6 +283,11 @@ class Meanings:
         revisions = state.messages.column("revision")[:count]
         missing: NDArray[np.int64] = live[done[live] != revisions[live]]
         return missing
+
+    def _gone(self, state: State) -> set[bytes]:
+        """Of what there are vectors and nothing else any more."""
+        facts = {fact_key(each.key) for each in list(state.facts) if each.value_place is not None}
+        return {key for key in self._entries.keys() - facts if state.messages.live_row(key) is None}
 
     def _fact_revision(self, key: str) -> int:
         """The revision at which a fact is embedded, 0 for none."""
@@ -319,8 +337,20 @@ def fact_key(key: str) -> bytes:
     return hashlib.sha256(b"fact " + key.encode()).digest()[:_KEY_BYTES]
 
 
+def forget_files(disk: Disk, but: str | None = None) -> None:
+    """Take away the files of vectors, of whatever model. Raises OSError."""
+    for name in disk.names(VECTORS):
+        path = f"{VECTORS}/{name}"
+        if name.endswith(SUFFIX) and path != but:
+            disk.unlink(path)
+
+
 def _segments_of(text: str) -> tuple[str, ...]:
-    return tuple(segments(text))
+    """The segments of a text. Of a longer run without spaces, which is data, only the start.
+
+    A model takes some 17 KB for each token it looks at together.
+    """
+    return tuple(segment[:SEGMENT_CHARS_MAX] for segment in segments(text))
 
 
 def _sentences_of(fact: Fact) -> tuple[str, ...]:

@@ -6,8 +6,8 @@
                keys: 16 bytes rows*   revisions: u32 rows*   scales: f32 rows*
                numbers: i8 (rows, dimensions)
 
-A row is a segment of a text: a vector is its numbers times its scale. The rows of a key with the
-greatest revision count; of a key that is gone none do. The file is derived from the log and can
+A row is a segment of a text: a vector is its numbers times its scale. The rows of a key that stand
+last count; of a key that is gone none do. The file is derived from the log and can
 be thrown away: one of another model, or damaged, is begun anew or read up to the damage.
 """
 

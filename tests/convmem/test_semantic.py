@@ -32,6 +32,7 @@ from convmem.operations import (
 )
 from convmem.recall import Wanted
 from convmem.search.blending import blended
+from convmem.search.text import SEGMENT_CHARS_MAX
 from convmem.semantic import Unavailable, embedder, load
 from convmem.semantic.vectors import Table, decode, encode_block, encode_header, rows_of
 from convmem.storage import Disk, MemoryDisk, OsDisk
@@ -238,6 +239,120 @@ class TestFollowing:
             kept = [key for block in blocks for key in block.keys]
             assert one not in kept
             assert len(kept) == len(OTHERS) + 1
+
+        run(test)
+
+    @pytest.mark.parametrize("embedder", [None, "universal"])
+    def test_a_rebuild_without_a_model_leaves_no_vectors(
+        self, small: Small, tmp_path: Path, embedder: str | None
+    ) -> None:
+        """Nobody could tell which of them are of what is gone."""
+
+        async def test() -> None:
+            engine = engine_on(OsDisk(tmp_path))
+            one, _ = await write(engine, "dark", "ramen")
+            await engine.query(find("screens"))
+            await engine.close()
+            assert list((tmp_path / "vectors").iterdir())
+            engine = engine_on(OsDisk(tmp_path), embedder)
+            await engine.execute(DeleteMessage(message_id=one))
+            await engine.execute(RebuildIndex())
+            await engine.close()  # the model was not needed yet
+            assert list((tmp_path / "vectors").iterdir()) == []
+
+        run(test)
+
+    def test_a_start_forgets_what_is_gone(self, small: Small, tmp_path: Path) -> None:
+        async def test() -> None:
+            engine = engine_on(OsDisk(tmp_path))
+            one, two = await write(engine, "dark", "ramen")
+            await engine.query(find("screens"))
+            await engine.execute(DeleteMessage(message_id=one))
+            await engine.close()
+            other = tmp_path / "vectors" / "of-another-model.cvv"
+            other.write_bytes(b"")
+            engine = engine_on(OsDisk(tmp_path))
+            await engine.query(find("screens"))
+            await engine.close()
+            (file,) = (tmp_path / "vectors").iterdir()
+            blocks, _ = decode(file.read_bytes(), small.name, small.dimensions)
+            assert [key for block in blocks for key in block.keys] == [two]
+
+        run(test)
+
+    def test_while_a_rebuild_ends_no_message_has_the_meaning_of_another(
+        self, small: Small, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("convmem.recall.SEMANTIC_CATCH_UP_WAIT_S", 0.01)
+
+        async def test() -> None:
+            engine = engine_on(MemoryDisk())
+            one, *_ = await write(engine, "vim", "dark", "ramen", "the end")
+            await engine.query(find("eat"))
+            await engine.execute(DeleteMessage(message_id=one))
+            retiring, may_retire = asyncio.Event(), threading.Event()
+            loop, retire = asyncio.get_running_loop(), engine._ledger.retire
+
+            def retire_later() -> None:
+                loop.call_soon_threadsafe(retiring.set)
+                assert may_retire.wait(WAIT_S)
+                retire()
+
+            monkeypatch.setattr(engine._ledger, "retire", retire_later)
+            rebuilding = asyncio.create_task(engine.execute(RebuildIndex()))
+            await retiring.wait()
+            reply: Any = await engine.query(find("eat", mode="semantic"))
+            assert reply["results"] == []
+            may_retire.set()
+            await rebuilding
+            monkeypatch.setattr("convmem.recall.SEMANTIC_CATCH_UP_WAIT_S", WAIT_S)
+            reply = await engine.query(find("eat", mode="semantic"))
+            assert reply["results"][0]["content"] == "ramen"
+            await engine.close()
+
+        run(test)
+
+    def test_a_text_that_is_taken_away_takes_its_meaning_along(self, small: Small) -> None:
+        async def test() -> None:
+            engine = engine_on(MemoryDisk())
+            (one,) = await write(engine, "dark")
+            await engine.query(find("screens"))
+            changed = {"content": ""}
+            await engine.execute(
+                UpdateMessage(message_id=one, expected_revision=1, changes=changed)
+            )
+            reply: Any = await engine.query(find("screens", mode="semantic"))
+            assert reply["results"] == []
+            await engine.close()
+
+        run(test)
+
+    def test_of_data_without_spaces_only_the_start_is_embedded(self, small: Small) -> None:
+        async def test() -> None:
+            engine = engine_on(MemoryDisk())
+            await write(engine, f"dark {'QUJD' * 50_000}")
+            reply: Any = await engine.query(find("screens", mode="semantic"))
+            assert reply["total"] == 1
+            assert max(map(len, small.embedded)) <= SEGMENT_CHARS_MAX
+            await engine.close()
+
+        run(test)
+
+    def test_vectors_that_were_replaced_do_not_pile_up(
+        self, small: Small, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        monkeypatch.setattr("convmem.semantic.meanings._REPLACED_ROWS_MAX", 8)
+
+        async def test() -> None:
+            engine = engine_on(OsDisk(tmp_path))
+            for number in range(40):
+                await engine.execute(SetFact(key="counter", value=f"ramen {number}"))
+                reply: Any = await engine.query(facts("eat"))
+                assert reply["facts"][0]["value"] == f"ramen {number}"
+            await engine.close()
+            (file,) = (tmp_path / "vectors").iterdir()
+            blocks, _ = decode(file.read_bytes(), small.name, small.dimensions)
+            assert sum(map(len, blocks)) < 20
 
         run(test)
 
